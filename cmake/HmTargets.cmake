@@ -1,0 +1,43 @@
+# hm_library(NAME DIR [deps]): a static library of every .c in DIR, position independent, hidden.
+function(hm_library name dir)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c)
+  if(NOT sources)
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE hm_flags ${ARGN})
+    return()
+  endif()
+  add_library(${name} STATIC ${sources})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+  target_link_libraries(${name} PUBLIC hm_flags ${ARGN})
+endfunction()
+
+# hm_criterion_test(NAME SOURCES ... LIBS ...): one Criterion binary, one ctest.
+function(hm_criterion_test name)
+  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LIBS;ENV" ${ARGN})
+  if(NOT CRITERION_FOUND)
+    message(STATUS "skipped ${name}: Criterion not found")
+    return()
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} hm_flags PkgConfig::CRITERION)
+  # Criterion's macros need GNU forms and define functions without prototypes.
+  target_compile_options(${name} PRIVATE -std=gnu11 -Wno-missing-prototypes -Wno-conversion
+    -Wno-shadow -Wno-format-nonliteral)
+  add_test(NAME ${name} COMMAND ${name} -j1 --full-stats)
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}")
+endfunction()
+
+# hm_program_test(NAME SOURCES ... LIBS ...): a plain program with its own main, exit 0 = passed.
+function(hm_program_test name)
+  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LIBS;ARGS;ENV" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} hm_flags)
+  add_test(NAME ${name} COMMAND ${name} ${A_ARGS})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}")
+endfunction()

@@ -1,0 +1,36 @@
+/* Judge: matched launches, segments and step parts of all workers, in time order -> the result.
+ *
+ * Box: lib/analysis. Pure; memory per worker, not per launch. Integers inside, doubles at the end.
+ * Source: facts on scenarios rules 1 to 5 (gain by replay, two estimators of arrival, gate chain,
+ * control kernels, effect before chance); facts on analysis 2.1 to 2.6, 2.10, 2.17.
+ */
+#ifndef HM_ANALYSIS_JUDGE_H
+#define HM_ANALYSIS_JUDGE_H
+
+#include "analysis/result.h"
+#include "store/rank.h"
+
+/** What is known before judging: identity, data quality, clocks. */
+struct hm_judge_in {
+    const struct hm_run *run;
+    uint64_t n_launches_seen, n_launches_matched; /* matched: seen on all present members */
+    uint64_t n_violations;                        /* end_i < start_j beyond the clock error */
+    int64_t clock_error_ns;                       /* largest bound of any compared pair */
+    uint32_t arrival_source;                      /* enum hm_arrival_source, the weakest used */
+    const char *step_source;                      /* "marks|nvtx|repetition|none" */
+    uint32_t n_steps, n_skipped;
+};
+struct hm_judge;
+hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judge_p);
+/** Next window of launches in order of last_ns, each with its parts (part[i_part .. + n_present)),
+ *  parts with i_segment into segment[] (HM_NO_ID = none). */
+hm_status_t hm_judge_window(struct hm_judge *judge, const struct hm_window *w);
+/** Step parts of all workers, grouped by step, ascending. */
+hm_status_t hm_judge_steps(struct hm_judge *judge, const struct hm_step_part *p,
+                           const uint32_t *worker, size_t n);
+/** Fills the tables; the rows are freed by hm_result_clear(). */
+hm_status_t hm_judge_result(struct hm_judge *judge, struct hm_result *result_p);
+void hm_judge_destroy(struct hm_judge *judge);
+void hm_result_clear(struct hm_result *result);
+
+#endif

@@ -1,0 +1,93 @@
+/* Rows: what the engine keeps of a run (fixed size, in spool files).
+ *
+ * Box: lib/analysis. Units ns on the global timeline, bytes. Unknown values are HM_NONE(reason).
+ */
+#ifndef HM_ANALYSIS_ROWS_H
+#define HM_ANALYSIS_ROWS_H
+
+#include "core/event.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HM_NONE(reason)                                                                           \
+    (INT64_MIN + 1 + (reason)) /* unknown is a value; hm_why() gives the sentence for "<key>_why" \
+                                */
+#define HM_IS_NONE(v) ((v) < INT64_MIN + 256)
+struct hm_arrival {
+    uint64_t comm;
+    uint32_t seq, pair;
+    int64_t start_ns, end_ns, host_ns, launch_end_ns;
+    uint64_t bytes; /* a worker's part in a launch: key comm, seq, pair */
+    uint32_t signature;
+    uint8_t func, n_ops, source, confidence;
+}; /* 64; pair 0 = collective, else 1 + src * n_ranks + dst (n_ranks < 65,536); seq = call index of
+      the first op */
+struct hm_annot {
+    int64_t last_ns, end1_ns;
+    uint32_t last_worker, u_ns, step;
+    uint16_t flags;
+    uint8_t device, pad;
+}; /* 32: what the others make of it, same index; flags: tie, late, reference ... */
+struct hm_segment {
+    int64_t carry_ns, compute_ns, comm_transfer_ns, comm_wait_ns, memcpy_ns, idle_input_ns,
+        idle_host_ns, idle_queue_ns, idle_serial_ns, idle_module_ns;
+    uint32_t top_kernel, n_kernels;
+    uint64_t mix;
+}; /* 96: previous launch -> arrival; only for parts that match flagged late or reference */
+struct hm_step_part {
+    int64_t t0_ns, t1_ns, compute_ns, transfer_ns, wait_ns, memcpy_ns, idle_ns, comm_ns, overlap_ns,
+        stall_ns, blocking_ns, host_sync_ns, input_ns, peak_bytes;
+    uint32_t device, flags, step, n_kernels;
+}; /* 128: one worker, one step; compute..idle sum to t1 - t0; flags: warm-up, our own flush inside
+    */
+struct hm_launch {
+    uint64_t comm;
+    uint32_t seq, pair;
+    int64_t first_ns, last_ns, second_ns, end1_ns, end2_ns, u_ns;
+    uint64_t bytes; /* the matched unit */
+    uint32_t i_part, n_present, n_members, last_worker, step, signature;
+    uint8_t func, source, confidence, n_ops;
+    uint32_t flags;
+}; /* 104 */
+struct hm_part {
+    struct hm_arrival a;
+    struct hm_annot v;
+    uint32_t worker, i_arrival, i_segment, keep;
+}; /* 112: keep = show me again in the next window */
+struct hm_window {
+    const struct hm_launch *launch;
+    const struct hm_part *part;
+    const struct hm_segment *segment;
+    size_t n_launches, n_parts, n_segments;
+    int64_t t0_ns, t1_ns;
+};
+_Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
+                   sizeof(struct hm_segment) == 96 && sizeof(struct hm_step_part) == 128 &&
+                   sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112,
+               "");
+
+/* hm_arrival.source: where start_ns comes from; .confidence: how kernel and operation were joined.
+ */
+enum hm_arrival_source { HM_ARRIVAL_KERNEL = 1, HM_ARRIVAL_PTIMER, HM_ARRIVAL_ENQUEUE };
+enum hm_join_confidence { HM_JOIN_EXTERNAL = 1, HM_JOIN_WINDOW, HM_JOIN_ORDER, HM_JOIN_GRAPH };
+/* hm_annot.flags */
+enum {
+    HM_ANNOT_MATCHED = 1,   /* last_ns, end1_ns, last_worker are set */
+    HM_ANNOT_TIE = 2,       /* margin <= clock error: no last worker (last_worker = HM_NO_ID) */
+    HM_ANNOT_LATE = 4,      /* this worker is the last one */
+    HM_ANNOT_REFERENCE = 8, /* the lower-median arriver against which the late one is explained */
+    HM_ANNOT_PARTIAL = 16,  /* members are missing */
+    HM_ANNOT_ONE_SIDED = 32 /* rooted or point-to-point: no common wait */
+};
+/* hm_step_part.flags */
+enum { HM_STEP_WARMUP = 1, HM_STEP_OWN_FLUSH = 2, HM_STEP_PARTIAL = 4 };
+/* hm_launch.flags */
+enum {
+    HM_LAUNCH_COMPLETE = 1,
+    HM_LAUNCH_SYNCHRONOUS = 2,
+    HM_LAUNCH_TIE = 4,
+    HM_LAUNCH_VIOLATION = 8
+};
+
+#endif

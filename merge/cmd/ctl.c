@@ -1,0 +1,15 @@
+/* `hindmost ctl`: not built yet.
+ *
+ * Box: merge/cmd.
+ */
+#include "cli.h"
+
+static hm_status_t ctl_run(const void *args, int argc, char **argv)
+{
+    (void)args;
+    (void)argc;
+    (void)argv;
+    return hm_fail(HM_E_MISSING, "ctl", "this command is not built yet");
+}
+
+const struct hm_command hm_cmd_ctl = {"ctl", "", "(not built yet)", NULL, NULL, 0, 0, ctl_run};

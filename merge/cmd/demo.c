@@ -1,0 +1,15 @@
+/* `hindmost demo`: not built yet.
+ *
+ * Box: merge/cmd.
+ */
+#include "cli.h"
+
+static hm_status_t demo_run(const void *args, int argc, char **argv)
+{
+    (void)args;
+    (void)argc;
+    (void)argv;
+    return hm_fail(HM_E_MISSING, "demo", "this command is not built yet");
+}
+
+const struct hm_command hm_cmd_demo = {"demo", "", "(not built yet)", NULL, NULL, 0, 0, demo_run};

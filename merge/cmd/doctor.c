@@ -1,0 +1,16 @@
+/* `hindmost doctor`: not built yet.
+ *
+ * Box: merge/cmd.
+ */
+#include "cli.h"
+
+static hm_status_t doctor_run(const void *args, int argc, char **argv)
+{
+    (void)args;
+    (void)argc;
+    (void)argv;
+    return hm_fail(HM_E_MISSING, "doctor", "this command is not built yet");
+}
+
+const struct hm_command hm_cmd_doctor = {"doctor", "", "(not built yet)", NULL, NULL,
+                                         0,        0,  doctor_run};

@@ -1,0 +1,16 @@
+/* `hindmost import`: not built yet.
+ *
+ * Box: merge/cmd.
+ */
+#include "cli.h"
+
+static hm_status_t import_run(const void *args, int argc, char **argv)
+{
+    (void)args;
+    (void)argc;
+    (void)argv;
+    return hm_fail(HM_E_MISSING, "import", "this command is not built yet");
+}
+
+const struct hm_command hm_cmd_import = {"import", "", "(not built yet)", NULL, NULL,
+                                         0,        0,  import_run};

@@ -1,0 +1,69 @@
+/* The engine: open, collect, match, account, judge; one code path for one or many members.
+ *
+ * Box: merge/engine. I/O and parallelism live here; what is computed lives in lib/analysis.
+ */
+#ifndef HM_ENGINE_H
+#define HM_ENGINE_H
+
+#include "align/align.h"
+#include "analysis/result.h"
+#include "analysis/rows.h"
+#include "store/rank.h"
+
+struct hm_team {
+    uint32_t n, me;
+    void *impl; /* solo, threads, MPI: three small files, one code path above them */
+    hm_status_t (*meet)(struct hm_team *,
+                        hm_status_t mine); /* barrier; the worst status reaches all */
+    hm_status_t (*share)(struct hm_team *, const void *mine, size_t n, void **all_p,
+                         size_t *n_p); /* concatenated in member order */
+    hm_status_t (*trade)(struct hm_team *, const void *out, const size_t n_out[], void **in_p,
+                         size_t n_in[]);
+};
+struct hm_spool; /* rows of one size in an unlinked file: append, read(i, n), write(i, n) */
+struct hm_span {
+    uint64_t first, n;
+};
+struct hm_engine {
+    struct hm_team *team;
+    struct hm_run run;
+    uint32_t rank_lo, rank_hi;
+    struct hm_spool *arrival, *annot, *segment, *step;
+    struct hm_span *of_rank, *of_rank_step;
+};
+typedef hm_status_t (*hm_scan_func_t)(struct hm_engine *, uint32_t rank, struct hm_rank *,
+                                      void *ctx);
+typedef hm_status_t (*hm_parts_func_t)(struct hm_part *p, size_t n, const struct hm_segment *s,
+                                       int last, void *ctx);
+typedef hm_status_t (*hm_steps_func_t)(const struct hm_step_part *p, const uint32_t *worker,
+                                       size_t n, int last, void *ctx);
+hm_status_t hm_scan(struct hm_engine *e, const struct hm_query *q, hm_scan_func_t fn,
+                    void *ctx); /* my ranks one after another, events in time order */
+hm_status_t
+hm_sweep_parts(struct hm_engine *e, uint32_t (*owner)(const struct hm_part *p, uint32_t n),
+               hm_parts_func_t fn,
+               void *ctx); /* time windows; fn fills v, it goes home by (worker, i_arrival) */
+hm_status_t hm_sweep_steps(struct hm_engine *e, hm_steps_func_t fn,
+                           void *ctx); /* step windows, at member 0 */
+
+/** Runs fn once per member; solo here, threads and MPI through the same call later. */
+typedef hm_status_t (*hm_team_func_t)(struct hm_team *team, void *arg);
+hm_status_t hm_team_run(uint32_t n_threads, hm_team_func_t fn, void *arg);
+
+/** Phases, in this order. Each needs the ones before it (timeline needs up to match). */
+hm_status_t hm_engine_open(struct hm_team *team, const char *run, struct hm_engine *e_p);
+hm_status_t hm_engine_collect(struct hm_engine *e);
+hm_status_t hm_engine_match(struct hm_engine *e);
+hm_status_t hm_engine_account(struct hm_engine *e);
+/** Owner of *result_p: the engine, until hm_engine_close(). */
+hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p);
+void hm_engine_close(struct hm_engine *e);
+
+/** Arrivals and annotations of one worker in start order, for a timeline: reads up to n rows from
+ *  row `first` of the worker; returns how many. Same index in both arrays. */
+size_t hm_engine_arrivals(struct hm_engine *e, uint32_t worker, uint64_t first,
+                          struct hm_arrival *arrival_p, struct hm_annot *annot_p, size_t n);
+/** Index of (rank, device) in run.worker, HM_NO_ID = none. */
+uint32_t hm_engine_worker(const struct hm_engine *e, uint32_t rank, uint32_t device);
+
+#endif
