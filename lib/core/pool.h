@@ -73,6 +73,8 @@ struct hm_pool { /* offset 0; offsets only, every one checked on attach */
     _Atomic uint32_t free_epoch, n_notes;
     int32_t writer_pid;
     _Atomic int64_t writer_beat_ns;
+    _Atomic uint32_t flush_asked, flush_done; /* recorder counts asked up; the writer drains,
+                                                 flushes, stores done = asked and wakes its futex */
     alignas(64) _Atomic uint64_t lost[HM_N_LOST];
     alignas(64) char config[1024]; /* settings in force, "key=value\0" */
 };
