@@ -28,6 +28,8 @@ enum hm_loss {
     HM_LOST_NCCL_EVICTED,
     HM_LOST_WRITER_IO,
     HM_LOST_CLOCK,
+    HM_LOST_REENTRY,  /* an event begun inside another one of the same thread */
+    HM_LOST_TOO_DEEP, /* an open operation below the 28 a thread can show */
     HM_N_LOST
 }; /* core/loss.def: id, key, sentence, cure */
 enum hm_area_id {
