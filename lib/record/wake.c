@@ -1,0 +1,275 @@
+/* From dormant to awake, once: settings, identity, run folder, pool, writer, gate.
+ *
+ * Box: lib/record. Whichever thread comes first wakes; others wait for it. Never fails loudly: at
+ * most one line, then off. Invariant: hm.view is set before `alive`, `alive` before the gate opens,
+ * and none of them is taken back while the process lives.
+ */
+#include "record/record.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const _Atomic uint64_t shut = 0;
+struct hm_state hm = {.gate = &shut};
+struct hm_self hm_self = {.pool_fd = -1, .pipe_fd = -1};
+static _Atomic int claimed;
+static _Atomic int n_lines;
+
+/* At most 8 lines a process on the user's stderr; all of them are notes of the file. */
+static void sink(void *ctx, int level, hm_status_t status, const char *line)
+{
+    (void)ctx;
+    if (hm.view.pool && !atomic_load(&hm.in_child))
+        hm_pool_note(&hm.view, status, line);
+    /* what the settings say is the same on all ranks of a node: its first one speaks */
+    if (hm_self.who.local_rank > 0 && atomic_load(&hm.life) == HM_WAKING)
+        return;
+    if (level > HM_SAY_INFO || atomic_fetch_add(&n_lines, 1) >= 8)
+        return;
+    char text[512];
+    int n = snprintf(text, sizeof(text), "hindmost: %s\n", line);
+    if (n > (int)sizeof(text) - 1) {
+        n = (int)sizeof(text) - 1;
+        text[n - 1] = '\n';
+    }
+    if (n > 0 && write(2, text, (size_t)n) < 0)
+        return;
+}
+
+void hm_note(hm_status_t status, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    sink(NULL, HM_SAY_WARN, status, text);
+}
+
+int hm_awake(void)
+{
+    return hm_self.wiped && atomic_load_explicit(&hm.gate, memory_order_acquire) != &shut &&
+           atomic_load_explicit(&hm_self.wiped->alive, memory_order_relaxed);
+}
+
+static hm_status_t make_wiped(void)
+{
+    if (hm_self.wiped)
+        return HM_OK;
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return HM_E_NOMEM;
+    if (madvise(page, 4096, 18 /* MADV_WIPEONFORK */)) {
+        /* before Linux 4.14 the fork handler alone shuts the child's gate */
+    }
+    hm_self.wiped = page;
+    return HM_OK;
+}
+
+static void load_settings(void)
+{
+    char file[1024];
+    const char *conf = NULL;
+    const char *slash = strrchr(hm_self_path(), '/');
+    if (slash) {
+        int n = snprintf(file, sizeof(file), "%.*s/hindmost.conf", (int)(slash - hm_self_path()),
+                         hm_self_path());
+        if (n > 0 && n < (int)sizeof(file) && !access(file, R_OK))
+            conf = file;
+    }
+    hm_config_load(&hm.config, NULL, conf, environ); /* it says itself what was wrong */
+}
+
+static void await_other(void)
+{
+    for (int i = 0; i < 50000 && atomic_load(&hm.life) == HM_WAKING; i++)
+        hm_nap(100000);
+}
+
+/* NCCL loads us with RTLD_LOCAL; hm_step() of the application looks in the global scope. */
+static void promote(void)
+{
+    if (hm_self_path()[0] && !dlsym(RTLD_DEFAULT, "hindmost_api_1"))
+        dlopen(hm_self_path(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+hm_status_t hm_wake_prepare(void)
+{
+    uint32_t life = HM_DORMANT;
+    if (hm_is_off() || atomic_load(&hm.in_child))
+        return HM_E_MISSING;
+    if (!atomic_compare_exchange_strong(&hm.life, &life, HM_WAKING)) {
+        if (life == HM_WAKING)
+            await_other();
+        return hm_awake() ? HM_AGAIN : HM_E_MISSING;
+    }
+    hm_who(&hm_self.who);
+    hm_log_sink(sink, NULL);
+    load_settings();
+    promote();
+    hm_status_t s = make_wiped();
+    if (!s)
+        s = hm_pool_create(&hm.config, &hm.view, &hm_self.pool_fd);
+    if (s) {
+        hm_note(s, "no shared memory for recording (%s); nothing is recorded", hm_status_name(s));
+        hm_wake_cancel();
+        return s;
+    }
+    memcpy(hm.view.pool->host, hm_self.who.host, sizeof(hm.view.pool->host));
+    hm_clock_domain(hm.view.pool->boot_id, hm.view.pool->timens);
+    hm.view.pool->rank = hm.view.pool->local_rank = -1;
+    hm.view.pool->n_ranks = hm.view.pool->n_local = -1;
+    hm.view.pool->leader_index = HM_NO_ID;
+    atomic_fetch_or(&hm.view.pool->known, HM_KNOWN_HOST);
+    return HM_OK;
+}
+
+void hm_wake_cancel(void)
+{
+    if (hm_self.wiped) {
+        atomic_store(&hm_self.wiped->alive, 0);
+        atomic_store(&hm_self.wiped->gate, 0);
+    }
+    /* A thread may have begun an event while the gate was open for the clock window: the mapping
+     * stays, without pages it costs nothing. */
+    if (hm_self.pool_fd >= 0)
+        close(hm_self.pool_fd);
+    hm_self.pool_fd = -1;
+    atomic_store(&hm.life, HM_OFF);
+}
+
+/* A folder that somebody named may hold another run: its files must not be mixed with ours. */
+static hm_status_t check_foreign(const char *dir)
+{
+    char path[1100], id[128] = {0};
+    snprintf(path, sizeof(path), "%s/.run-id", dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        ssize_t n = write(fd, hm_self.run_id, strlen(hm_self.run_id));
+        close(fd);
+        return n < 0 ? HM_E_IO : HM_OK;
+    }
+    if (errno != EEXIST)
+        return HM_E_IO;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return HM_E_IO;
+    for (int i = 0; i < 100; i++) { /* the other process may be about to write it */
+        ssize_t n = pread(fd, id, sizeof(id) - 1, 0);
+        if (n > 0)
+            break;
+        hm_nap(1000000);
+    }
+    close(fd);
+    return strcmp(id, hm_self.run_id) ? HM_E_CONFLICT : HM_OK;
+}
+
+hm_status_t hm_wake_choose_dir(void)
+{
+    const struct hm_who *who = &hm_self.who;
+    char dir[1024];
+    if (hm.config.run[0])
+        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%s", hm.config.run);
+    else if (who->job[0])
+        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%.127s", who->job);
+    else
+        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%.60s-%d-%lld", who->host, (int)getpid(),
+                 (long long)time(NULL));
+    hm_status_t s = hm_rundir_agree("hindmost.out", hm.config.out, who, dir);
+    if (s) {
+        hm_note(s, "the run folder could not be made; nothing is recorded; set HINDMOST_OUT to a "
+                   "folder that can be written");
+        return s;
+    }
+    char *real = realpath(dir, NULL);
+    snprintf(hm_self.run_dir, sizeof(hm_self.run_dir), "%s", real ? real : dir);
+    free(real);
+    s = check_foreign(hm_self.run_dir);
+    if (s == HM_E_CONFLICT)
+        hm_note(s, "%s: holds another run; nothing is recorded; name another folder or remove it",
+                hm_self.run_dir);
+    else if (s)
+        hm_note(s,
+                "%s: cannot be written; nothing is recorded; set HINDMOST_OUT to a folder that "
+                "can be",
+                hm_self.run_dir);
+    return s;
+}
+
+void hm_wake_open_gate(void)
+{
+    hm_cursor_init();
+    hm_fork_watch();
+    atomic_store(&hm_self.wiped->alive, 1);
+    atomic_store_explicit(&hm.gate, &hm_self.wiped->gate, memory_order_release);
+    hm_window_init();
+}
+
+int hm_wake_finish(void)
+{
+    struct hm_pool *pool = hm.view.pool;
+    snprintf(hm.config.run, sizeof(hm.config.run), "%s", hm_self.run_id);
+    memset(pool->config, 0, sizeof(pool->config));
+    hm_config_print(&hm.config, pool->config, sizeof(pool->config));
+    memcpy(pool->run_dir, hm_self.run_dir, sizeof(pool->run_dir));
+    atomic_fetch_or(&pool->known, HM_KNOWN_DIR);
+    hm_status_t s = hm_spawn_writer();
+    if (s) {
+        hm_note(s,
+                "the writer could not be started (%s); nothing is recorded; set HINDMOST_WRITER "
+                "to hindmost-writer of this installation",
+                hm_status_name(s));
+        hm_wake_cancel();
+        return 0;
+    }
+    if (atomic_load(&hm.gate) == &shut)
+        hm_wake_open_gate();
+    hm_leave_watch();
+    atomic_store(&hm.life, HM_AWAKE);
+    if (hm_self.injected)
+        hm_cupti_start();
+    return 1;
+}
+
+int hm_wake(enum hm_cause cause)
+{
+    (void)cause;
+    if (hm_awake())
+        return 1;
+    uint32_t life = atomic_load_explicit(&hm.life, memory_order_acquire);
+    if (life == HM_OFF || life == HM_LEAVING)
+        return 0;
+    if (life == HM_AWAKE) /* a child of the one that woke */
+        return 0;
+    hm_status_t s = hm_wake_prepare();
+    if (s)
+        return s == HM_AGAIN;
+    if (hm_wake_choose_dir()) {
+        hm_wake_cancel();
+        return 0;
+    }
+    return hm_wake_finish();
+}
+
+void hm_claim(int32_t rank, int32_t n_ranks, int32_t local_rank, int32_t n_local)
+{
+    if (atomic_load_explicit(&claimed, memory_order_relaxed) || !hm_awake() ||
+        atomic_exchange(&claimed, 1))
+        return;
+    struct hm_pool *pool = hm.view.pool;
+    pool->rank = rank;
+    pool->n_ranks = n_ranks;
+    pool->local_rank = local_rank;
+    pool->n_local = n_local;
+    atomic_fetch_or_explicit(&pool->known, HM_KNOWN_RANK, memory_order_release);
+}

@@ -1,0 +1,109 @@
+/* The variables that start the recorder in a program and its children.
+ *
+ * Box: merge/cmd. Used by `run`, which sets them and execs, and `env`, which prints them.
+ */
+#include "cmd/launch.h"
+
+#include "core/config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SONAME "libnccl-profiler-hindmost.so"
+
+/* Build tree and install tree: the library lies beside bin/, in lib/ or a folder below it. */
+static hm_status_t find_library(char path_p[PATH_MAX])
+{
+    static const char *const dirs[] = {"lib", "lib64", "lib/x86_64-linux-gnu",
+                                       "lib/aarch64-linux-gnu"};
+    char exe[PATH_MAX], try[PATH_MAX + 64];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    if (n < 0)
+        return hm_fail(HM_E_SYS, "run", "/proc/self/exe cannot be read");
+    exe[n] = 0;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(exe, '/');
+        if (slash)
+            *slash = 0;
+    }
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        snprintf(try, sizeof(try), "%s/%s/" SONAME, exe, dirs[i]);
+        if (realpath(try, path_p))
+            return HM_OK;
+    }
+    return hm_fail(HM_E_MISSING, SONAME, "not found beside %s/bin; reinstall hindmost", exe);
+}
+
+struct list {
+    struct hm_launch_var *var;
+    size_t n;
+};
+
+static void add(struct list *l, const char *name, const char *value)
+{
+    if (l->n + 1 >= HM_LAUNCH_VARS)
+        return;
+    snprintf(l->var[l->n].name, sizeof(l->var[l->n].name), "%s", name);
+    l->var[l->n++].value = value;
+    l->var[l->n].value = NULL;
+}
+
+static hm_status_t add_setting(struct list *l, const char *key, const char *value)
+{
+    static struct hm_config scratch;
+    static char full[PATH_MAX];
+    char name[64];
+    if (!value)
+        return HM_OK;
+    hm_status_t s = hm_config_set(&scratch, key, value);
+    if (s)
+        return s; /* it has said what is wrong */
+    /* ranks may be started in other folders than this command */
+    if (!strcmp(key, "out") && value[0] != '/') {
+        char cwd[PATH_MAX / 2];
+        if (!getcwd(cwd, sizeof(cwd)))
+            return hm_fail(HM_E_SYS, "run", "the current folder is gone");
+        snprintf(full, sizeof(full), "%s/%s", cwd, value);
+        value = full;
+    }
+    int n = snprintf(name, sizeof(name), "HINDMOST_%s", key);
+    for (int i = 0; i < n; i++)
+        if (name[i] >= 'a' && name[i] <= 'z')
+            name[i] = (char)(name[i] - 'a' + 'A');
+    add(l, name, value);
+    return HM_OK;
+}
+
+hm_status_t hm_launch_vars(const struct hm_launch_args *args, int preload,
+                           struct hm_launch_var var_p[HM_LAUNCH_VARS])
+{
+    static char library[PATH_MAX], chain[2 * PATH_MAX];
+    struct list l = {var_p, 0};
+    var_p[0].value = NULL;
+    hm_status_t s = find_library(library);
+#define HM_SET(field, name, arg, help) \
+    if (!s)                            \
+        s = add_setting(&l, #field, args->field);
+    HM_LAUNCH_SETTINGS(HM_SET)
+#undef HM_SET
+    if (s)
+        return s;
+    const char *before = getenv("LD_PRELOAD");
+    if (preload && !(before && strstr(before, "hindmost"))) {
+        snprintf(chain, sizeof(chain), "%s%s%s", library, before && *before ? ":" : "",
+                 before ? before : "");
+        add(&l, "LD_PRELOAD", chain);
+    }
+    /* a program that set them itself keeps its choice */
+    if (!getenv("CUDA_INJECTION64_PATH"))
+        add(&l, "CUDA_INJECTION64_PATH", library);
+    if (!getenv("NVTX_INJECTION64_PATH"))
+        add(&l, "NVTX_INJECTION64_PATH", library);
+    /* the bare name is found only by a process that has the library already */
+    if (!getenv("NCCL_PROFILER_PLUGIN"))
+        add(&l, "NCCL_PROFILER_PLUGIN", preload ? SONAME : library);
+    return HM_OK;
+}
