@@ -54,7 +54,7 @@ struct hm_ev_graph {
     uint32_t graph, correlation;
     uint64_t pad[4];
 };
-struct hm_ev_group {
+struct hm_ev_group { /* both in ns after t_ns, 0 = not told */
     int64_t start_api_ns, end_api_ns;
     uint32_t group;
     int32_t depth;
@@ -87,7 +87,7 @@ struct hm_ev_proxy_step {
     uint64_t bytes;
     uint32_t proxy;
     int32_t step;
-}; /* phases in NCCL's order of states */
+}; /* phases in NCCL's order of states, ns after t_ns, 0 = not told */
 struct hm_ev_proxy_ctrl {
     uint32_t comm, appended;
     uint64_t pad[4];
@@ -256,6 +256,39 @@ enum hm_nccl_func {
     HM_NCCL_SIGNAL,
     HM_NCCL_WAITSIGNAL,
     HM_NCCL_N_FUNCS
+};
+/** Bit of a call index: counted among the point-to-point calls of the communicator, not among its
+ *  collectives, because a rank need not take part in every send and receive. */
+#define HM_CALL_P2P UINT32_C(0x80000000)
+/** algo and proto of an operation, 0 = unknown. */
+enum hm_nccl_algo {
+    HM_NCCL_ALGO_TREE = 1,
+    HM_NCCL_ALGO_RING,
+    HM_NCCL_ALGO_COLLNET_DIRECT,
+    HM_NCCL_ALGO_COLLNET_CHAIN,
+    HM_NCCL_ALGO_NVLS,
+    HM_NCCL_ALGO_NVLS_TREE,
+    HM_NCCL_ALGO_PAT,
+    HM_NCCL_N_ALGOS
+};
+enum hm_nccl_proto {
+    HM_NCCL_PROTO_LL = 1,
+    HM_NCCL_PROTO_LL128,
+    HM_NCCL_PROTO_SIMPLE,
+    HM_NCCL_N_PROTOS
+};
+/** aux of OVERHEAD events: CUPTI's kinds (1, or 0x100 | n for n << 16), and our own flushes. */
+enum hm_overhead_kind {
+    HM_OVERHEAD_COMPILER = 1,
+    HM_OVERHEAD_BUFFER_FLUSH = 0x101,
+    HM_OVERHEAD_INSTRUMENTATION = 0x102,
+    HM_OVERHEAD_RESOURCE = 0x103,
+    HM_OVERHEAD_MODULE = 0x104,
+    HM_OVERHEAD_LAZY_FUNCTION = 0x105,
+    HM_OVERHEAD_COMMAND_BUFFER = 0x106,
+    HM_OVERHEAD_BUFFER_REQUEST = 0x107,
+    HM_OVERHEAD_UVM = 0x108,
+    HM_OVERHEAD_OWN_FLUSH = 0x200
 };
 /** 1 + ncclDataType_t: Int8 0, Uint8 1, Int32 2, Uint32 3, Int64 4, Uint64 5, Float16 6, Float32 7,
  *  Float64 8, Bfloat16 9, Float8e4m3 10, Float8e5m2 11; 0 = unknown. The event's aux is
