@@ -123,3 +123,7 @@ __attribute__((visibility("default"))) const struct hm_api hindmost_api_1 = {
     .start = api_start,
     .stop = api_stop,
 };
+
+/* Our own table under a name that no other copy of this library can take over. */
+extern const struct hm_api hm_api_here
+    __attribute__((alias("hindmost_api_1"), visibility("hidden")));

@@ -17,7 +17,7 @@
 #define HM_SONAME "libnccl-profiler-hindmost.so"
 #define HM_EXPORT __attribute__((visibility("default")))
 
-extern const struct hm_api hindmost_api_1;
+extern const struct hm_api hm_api_here __attribute__((visibility("hidden"))); /* api.c */
 
 static int off; /* constant after the constructor */
 static char self_path[PATH_MAX];
@@ -77,11 +77,11 @@ __attribute__((constructor)) static void arrive(void)
         return;
     }
     Dl_info info;
-    if (dladdr((void *)(uintptr_t)&hindmost_api_1, &info) && info.dli_fname &&
+    if (dladdr((void *)(uintptr_t)&hm_api_here, &info) && info.dli_fname &&
         !realpath(info.dli_fname, self_path))
         self_path[0] = 0;
     const void *first = dlsym(RTLD_DEFAULT, "hindmost_api_1");
-    if (first && first != (const void *)&hindmost_api_1) {
+    if (first && first != (const void *)&hm_api_here) {
         static const char line[] = "hindmost: a second copy of the library was loaded and stays "
                                    "idle; load one file only\n";
         off = 1;

@@ -14,6 +14,7 @@
     X(sync, "sync", "on|off", "record host synchronisation")                                \
     X(memory, "memory", "on|off", "record device memory operations")                        \
     X(proxy_steps, "proxy-steps", "on|off", "record each step of NCCL's proxy")             \
+    X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")            \
     X(steps, "steps", "N..M", "record these steps only")                                    \
     X(step_range, "step-range", "NAME", "NVTX range that marks a step")                     \
     X(flush_ms, "flush-ms", "MS", "time between flushes of the rank file")                  \

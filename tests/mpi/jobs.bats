@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# Jobs under mpirun: agreement, identity, files, clock windows.
+
+setup() {
+    lib=$HM_BUILD/lib/libhindmost.so
+    cd "$BATS_TEST_TMPDIR"
+    unset HINDMOST HINDMOST_OUT LD_PRELOAD
+    command -v mpirun >/dev/null || skip "no mpirun"
+    mpirun --version | grep -q 'Open MPI' || skip "the options below are Open MPI's"
+    [ -x "$HM_BUILD/libexec/hindmost/hindmost-writer" ] || skip "no writer in this build"
+    python3 -c 'import h5py' 2>/dev/null || skip "no h5py"
+    launch="mpirun --oversubscribe"
+    [ "$(id -u)" -eq 0 ] && launch="$launch --allow-run-as-root"
+    return 0
+}
+
+rows() { python3 "$BATS_TEST_DIRNAME/../record/rows.py" "$@"; }
+finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
+
+@test "four ranks: files complete when mpirun returns" {
+    $launch -np 4 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 20 >out 2>err
+    # 20 steps: sum over i of 0+1+2+3 + 4 i = 20 * 6 + 4 * 190
+    grep -qx "ring: 4 ranks, sum 880" out
+    run bash -c 'ls run/*.tail'
+    [ "$status" -ne 0 ]
+    for r in 0 1 2 3; do
+        [ "$(rows run/rank-0000$r.h5 /step)" = "/step 20" ]
+        # 20 x (Barrier, Allreduce, Send, Recv)
+        [ "$(rows run/rank-0000$r.h5 /mpi)" = "/mpi 80" ]
+    done
+    [ "$(ls run/*.h5 | wc -l)" -eq 4 ]
+    # one domain: no window
+    [ "$(rows run/rank-00000.h5 /clock/probe)" = "/clock/probe 0" ]
+}
+
+@test "hindmost run behind and before the launcher" {
+    $launch -np 2 "$HM_BUILD/bin/hindmost" run --out behind -- "$HM_BIN/ring" 5 >out 2>err
+    [ "$(rows behind/rank-00001.h5 /step /mpi)" = "/step 5
+/mpi 20" ]
+    "$HM_BUILD/bin/hindmost" run --out before -- $launch -np 2 "$HM_BIN/ring" 5 >out 2>err
+    [ "$(rows before/rank-00001.h5 /step /mpi)" = "/step 5
+/mpi 20" ]
+}
+
+@test "no folder named: hindmost.out, and latest points at it" {
+    $launch -np 2 -x LD_PRELOAD="$lib" "$HM_BIN/plain" >out 2>err
+    grep -qx "plain: 2 ranks, 1" out
+    [ -f hindmost.out/latest/rank-00000.h5 ]
+    [ "$(ls hindmost.out/latest/*.h5 | wc -l)" -eq 2 ]
+    grep -q 'hindmost report' err
+}
+
+@test "HINDMOST=off on one rank: no hang, nothing recorded, one line" {
+    run timeout 30 $launch -np 1 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 5 : \
+        -np 1 -x LD_PRELOAD="$lib" -x HINDMOST=off -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"ring: 2 ranks, sum 25"* ]]
+    [ "$(echo "$output" | grep -c '^hindmost:')" -eq 1 ]
+    [[ "$output" == *"does not record"* ]]
+    [ "$(ls run/*.h5 2>/dev/null | wc -l)" -eq 0 ]
+}
+
+@test "one rank without the library: no hang, the line appears" {
+    run timeout 30 $launch -np 1 -x LD_PRELOAD="$lib" -x HM_TEST_AGREE_MS=500 \
+        -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 5 : -np 1 "$HM_BIN/ring" 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"ring: 2 ranks, sum 25"* ]]
+    [[ "$output" == *"runs without the library"* ]]
+    [ "$(ls run/*.h5 2>/dev/null | wc -l)" -eq 0 ]
+}
+
+@test "kill -9 of one rank: everything marked before is in the files" {
+    run $launch -np 3 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 50 die 1
+    [ "$status" -ne 0 ]
+    for r in 0 1 2; do
+        finished run/rank-0000$r.lock
+        [ "$(rows run/rank-0000$r.h5 /step)" = "/step 50" ]
+    done
+}
+
+@test "communicators: half the world is another definition" {
+    $launch -np 4 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 3 split >out 2>err
+    [ "$(rows run/rank-00003.h5 /mpi)" = "/mpi 12" ]
+    run rows run/rank-00003.h5 /def/mpi_comm.n_ranks /def/mpi_comm.crank
+    [ "$output" = "/def/mpi_comm.n_ranks 4 2
+/def/mpi_comm.crank 3 1" ]
+}
+
+@test "clock windows between domains: injected offsets are bracketed" {
+    shim=$HM_RECORD_BIN/libhm-clockshim.so
+    $launch -np 3 -x LD_PRELOAD="$shim $lib" -x HINDMOST_OUT="$PWD/run" -x HM_TEST_BOOT=1 \
+        -x HM_TEST_WRITER_PRELOAD="$shim" -x HM_TEST_CLOCK="1:raw=5000000;2:raw=-7000000" \
+        "$HM_BIN/ring" 5 >out 2>err
+    [ "$(rows run/rank-00000.h5 /clock/probe)" = "/clock/probe 0" ]
+    # rank 2 asks 0 and 1, rank 1 asks 0: 8 probes an edge and window, 2 windows
+    [ "$(rows run/rank-00001.h5 /clock/probe)" = "/clock/probe 16" ]
+    [ "$(rows run/rank-00002.h5 /clock/probe /clock/window)" = "/clock/probe 32
+/clock/window 4" ]
+    python3 "$BATS_TEST_DIRNAME/bracket.py" run 0 5000000 -7000000
+}
+
+@test "Fortran: each call is seen once" {
+    command -v mpif90 >/dev/null && command -v gfortran >/dev/null || skip "no Fortran compiler"
+    mpif90 -o fring "$BATS_TEST_DIRNAME/ring.f90"
+    $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" ./fring >out 2>err
+    grep -qx 'fortran: sum 1' out
+    [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 20" ]
+}

@@ -1,0 +1,94 @@
+/* A program with marks that ends in the way it is told. Used by life.bats.
+ *
+ * usage: marks N HOW [ARG]. Marks N steps of one range, one counter and one instant each, then
+ * ends: return, exit, _exit, kill, abort, exec, none (no mark at all).
+ * HOW fork, vfork, rawfork: a child marks too (vfork: only ends), the parent then returns.
+ * HOW wait: forks a child that ends at once and calls wait() until there is no child left.
+ * HOW threads: N steps in each of 8 threads. HOW stopped: hm_stop() for the second half.
+ */
+#include "hindmost/hindmost.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void mark(int first, int n)
+{
+    for (int i = first; i < first + n; i++) {
+        hm_step(i);
+        hm_range_push("input");
+        hm_mark("here");
+        hm_counter_i64("count", i);
+        hm_counter_f64("half", i * 0.5);
+        hm_range_pop();
+    }
+}
+
+static int n_marks;
+
+static void *in_thread(void *arg)
+{
+    mark(0, n_marks);
+    return arg;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 64;
+    int n = atoi(argv[1]);
+    const char *how = argv[2];
+    n_marks = n;
+    if (!strcmp(how, "none"))
+        return 0;
+    if (!strcmp(how, "threads")) {
+        pthread_t t[8];
+        for (int i = 0; i < 8; i++)
+            if (pthread_create(&t[i], NULL, in_thread, NULL))
+                return 1;
+        for (int i = 0; i < 8; i++)
+            pthread_join(t[i], NULL);
+        return 0;
+    }
+    mark(0, n);
+    if (!strcmp(how, "exit"))
+        exit(3);
+    if (!strcmp(how, "_exit"))
+        _exit(4);
+    if (!strcmp(how, "kill"))
+        raise(SIGKILL);
+    if (!strcmp(how, "abort"))
+        abort();
+    if (!strcmp(how, "exec")) {
+        execl("/bin/sh", "sh", "-c", argc > 3 ? argv[3] : "exit 5", (char *)NULL);
+        return 1;
+    }
+    if (!strcmp(how, "stopped")) {
+        hm_stop();
+        mark(n, n);
+        hm_start();
+        mark(2 * n, n);
+    }
+    if (!strcmp(how, "fork") || !strcmp(how, "rawfork") || !strcmp(how, "vfork") ||
+        !strcmp(how, "wait")) {
+        pid_t pid = !strcmp(how, "rawfork") ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)
+                    : !strcmp(how, "vfork") ? vfork()
+                                            : fork();
+        if (!pid) {
+            if (!strcmp(how, "vfork") || !strcmp(how, "wait"))
+                _exit(0);
+            mark(n, n);
+            exit(0);
+        }
+        int children = 0;
+        while (wait(NULL) > 0)
+            children++;
+        mark(n, 1);
+        return children == 1 ? 0 : 1;
+    }
+    return 0;
+}
