@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
+__extension__ typedef __int128 wide;
 enum { N_CLOCKS = 8 }; /* CLOCK_REALTIME 0, MONOTONIC 1, MONOTONIC_RAW 4, BOOTTIME 7 */
 
 static struct {
@@ -99,7 +100,7 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *ts)
     if (rc || id < 0 || id >= N_CLOCKS || (!shift[id].offset_ns && !shift[id].ppb))
         return (int)rc;
     int64_t t = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
-    __extension__ __int128 drift = (__extension__ __int128)t * shift[id].ppb;
+    wide drift = (wide)t * shift[id].ppb;
     int64_t d = (int64_t)(drift / 1000000000);
     if (drift < 0 && drift % 1000000000)
         d--;
