@@ -354,6 +354,7 @@ static int agree(int want)
     }
     if (done && least[0] == PROTOCOL && least[1])
         return 1;
+    hm_self.quiet = 0;
     if (!done && want && hm_self.who.local_rank <= 1)
         hm_note(HM_E_MISSING, "a rank of this job runs without the library; start all ranks with "
                               "hindmost run, or none; nothing is recorded");
@@ -448,8 +449,12 @@ static void after_init(void)
         return;
     if (hm_mpi_open(&job.mpi, 0)) {
         /* an MPI of a family we do not know: the same on all ranks, so nobody waits for us */
-        if (hm_wake(HM_CAUSE_MPI))
+        if (hm_wake(HM_CAUSE_MPI)) {
+            const struct hm_who *who = &hm_self.who;
             hm_note(HM_E_FOREIGN, "this MPI is of a kind hindmost does not know: no clock windows");
+            if (who->rank >= 0)
+                hm_claim(who->rank, who->n_ranks, who->local_rank, who->n_local);
+        }
         return;
     }
     depth++;

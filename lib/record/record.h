@@ -23,6 +23,7 @@ struct hm_self { /* set while waking, constant afterwards */
     char run_dir[1024], run_id[128];
     int pool_fd, pipe_fd; /* ours: memfd, write end of the life line */
     int injected;         /* the driver called InitializeInjection before we were awake */
+    int quiet; /* not the first rank of its node: what all would say, the first one says */
 };
 extern struct hm_self hm_self;
 

@@ -32,7 +32,7 @@ static void sink(void *ctx, int level, hm_status_t status, const char *line)
     if (hm.view.pool && !atomic_load(&hm.in_child))
         hm_pool_note(&hm.view, status, line);
     /* what the settings say is the same on all ranks of a node: its first one speaks */
-    if (hm_self.who.local_rank > 0 && atomic_load(&hm.life) == HM_WAKING)
+    if (hm_self.quiet)
         return;
     if (level > HM_SAY_INFO || atomic_fetch_add(&n_lines, 1) >= 8)
         return;
@@ -114,6 +114,7 @@ hm_status_t hm_wake_prepare(void)
         return hm_awake() ? HM_AGAIN : HM_E_MISSING;
     }
     hm_who(&hm_self.who);
+    hm_self.quiet = hm_self.who.local_rank > 0;
     hm_log_sink(sink, NULL);
     load_settings();
     promote();
@@ -174,17 +175,30 @@ static hm_status_t check_foreign(const char *dir)
     return strcmp(id, hm_self.run_id) ? HM_E_CONFLICT : HM_OK;
 }
 
+/* The same on all ranks of a run, another one for the next run as far as the launcher tells. */
+static void name_run(void)
+{
+    const struct hm_who *who = &hm_self.who;
+    char *id = hm_self.run_id;
+    size_t cap = sizeof(hm_self.run_id);
+    const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    if (hm.config.run[0])
+        snprintf(id, cap, "%s", hm.config.run);
+    else if (who->job[0])
+        snprintf(id, cap, "%.127s", who->job);
+    else if (who->n_ranks > 1 && address && port)
+        snprintf(id, cap, "%.80s-%.20s", address, port);
+    else if (who->n_ranks > 1)
+        snprintf(id, cap, "%.60s-parent-%d", who->host, (int)getppid());
+    else
+        snprintf(id, cap, "%.60s-%d-%lld", who->host, (int)getpid(), (long long)time(NULL));
+}
+
 hm_status_t hm_wake_choose_dir(void)
 {
     const struct hm_who *who = &hm_self.who;
     char dir[1024];
-    if (hm.config.run[0])
-        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%s", hm.config.run);
-    else if (who->job[0])
-        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%.127s", who->job);
-    else
-        snprintf(hm_self.run_id, sizeof(hm_self.run_id), "%.60s-%d-%lld", who->host, (int)getpid(),
-                 (long long)time(NULL));
+    name_run();
     hm_status_t s = hm_rundir_agree("hindmost.out", hm.config.out, who, dir);
     if (s) {
         hm_note(s, "the run folder could not be made; nothing is recorded; set HINDMOST_OUT to a "
@@ -235,6 +249,7 @@ int hm_wake_finish(void)
     if (atomic_load(&hm.gate) == &shut)
         hm_wake_open_gate();
     hm_leave_watch();
+    hm_self.quiet = 0;
     atomic_store(&hm.life, HM_AWAKE);
     if (hm_self.injected)
         hm_cupti_start();
