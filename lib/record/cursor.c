@@ -50,7 +50,10 @@ static int take_row(struct place *p)
     if (p->refused)
         return 0;
     p->tid = (uint32_t)syscall(SYS_gettid);
-    if (!hm_cursor_open(&p->cursor, &hm.view, p->tid)) {
+    uint32_t busy = p->cursor.busy; /* opening clears it */
+    int taken = hm_cursor_open(&p->cursor, &hm.view, p->tid);
+    p->cursor.busy = busy;
+    if (!taken) {
         p->refused = 1;
         return 0;
     }

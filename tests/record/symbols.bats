@@ -45,3 +45,25 @@ setup() {
     cat "$BATS_TEST_TMPDIR/foreign"
     [ ! -s "$BATS_TEST_TMPDIR/foreign" ]
 }
+
+@test "the header compiles alone as C99, C11 and C++, and does nothing without the recorder" {
+    cat >"$BATS_TEST_TMPDIR/h.c" <<'P'
+#include "hindmost/hindmost.h"
+int main(void)
+{
+    hm_step(1); hm_range_push("a"); hm_range_pop(); hm_mark("m"); hm_counter_i64("c", 1);
+    hm_counter_f64("d", 1.0); hm_stop(); hm_start(); hm_step_end();
+    return 0;
+}
+P
+    cd "$BATS_TEST_TMPDIR"
+    n=0
+    for cc in "gcc -std=c99" "clang -std=c11" "g++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do
+        command -v "${cc%% *}" >/dev/null || continue
+        $cc -Wall -Wextra -pedantic -Wshadow -Wconversion -Werror \
+            -I"$BATS_TEST_DIRNAME/../../lib/include" h.c -o h -ldl
+        ./h
+        n=$((n + 1))
+    done
+    [ "$n" -gt 0 ]
+}
