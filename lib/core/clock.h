@@ -20,6 +20,9 @@ struct hm_timemap {
     uint32_t n, pad;
 }; /* n == 0: identity */
 
+/* bits of hm_ev_snapshot.have */
+enum { HM_HAVE_MONO = 1, HM_HAVE_REAL = 2, HM_HAVE_BOOT = 4, HM_HAVE_PHC = 8 };
+
 /** Now in ns of CLOCK_MONOTONIC_RAW. Calls clock_gettime through the PLT so that a test library
  *  can shift it. Cost: about 25 ns. */
 int64_t hm_now(void);

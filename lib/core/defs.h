@@ -50,7 +50,7 @@ struct hm_def_mpi_comm {
 struct hm_def_entry {
     _Atomic uint32_t len;
     uint32_t off;
-}; /* 8: len 0 = hole; off in 8-byte units of the arena */
+}; /* 8: len 0 = hole, else 1 + bytes; off in 8-byte units of the arena */
 struct hm_defs_head {
     _Atomic uint64_t arena_used;
     _Atomic uint32_t n[HM_N_DEFS];
@@ -62,7 +62,11 @@ struct hm_defs {
     _Atomic uint64_t *slot;
     struct hm_def_entry *entry[HM_N_DEFS];
     uint8_t *arena;
-}; /* a process's view */
+    uint64_t arena_bytes; /* checked copies: the head can be overwritten by another process */
+    uint32_t cap[HM_N_DEFS], n_slots;
+    size_t mapped;          /* bytes of the mapping of hm_defs_create(), else 0 */
+    _Atomic uint64_t *full; /* counts definitions refused for want of room; may be NULL */
+};                          /* a process's view */
 _Static_assert(sizeof(struct hm_def_track) == 32 && sizeof(struct hm_def_kernel) == 24 &&
                    sizeof(struct hm_def_comm) == 48 && sizeof(struct hm_defs_head) == 72,
                "");

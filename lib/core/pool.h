@@ -90,7 +90,8 @@ enum {
 };
 struct hm_chunk {
     _Atomic uint32_t state, n;
-    uint32_t thread, pad;
+    uint32_t thread;
+    _Atomic uint32_t tid; /* of the owner; 0 while it is not known */
     uint64_t serial, pad2[5];
     struct hm_event ev[HM_CHUNK_EVENTS];
 }; /* n: committed, release store */
@@ -139,7 +140,8 @@ struct hm_pool_view {
     struct hm_note *note;
     struct hm_chunk *chunk;
     uint32_t n_threads, n_comms, n_ops, n_notes, n_chunks, pad;
-}; /* this process's pointers */
+    uint64_t bytes; /* of the mapping */
+};                  /* this process's pointers */
 struct hm_cursor {
     struct hm_event *next, *end;
     struct hm_chunk *chunk;
@@ -191,8 +193,8 @@ void hm_pool_note(struct hm_pool_view *view, hm_status_t status, const char *tex
 /* Operations under way (inflight.c): slot = serial mod n. The serial holds BUSY in its top bit
  * while somebody works on the slot. */
 #define HM_OP_BUSY (UINT64_C(1) << 63)
-/** Claims the slot of a new serial (an old occupant is returned through evicted_p, *evicted_p.kind
- *  = 0 when there was none). NULL = busy, count and go on. */
+/** Claims the slot of a new serial and clears it (an old occupant is returned through evicted_p,
+ * *evicted_p.kind = 0 when there was none). NULL = busy, count and go on. */
 struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
                               struct hm_event *evicted_p);
 /** Holds the slot of a running operation; NULL = not there any more (stale). */
