@@ -217,6 +217,8 @@ hm_status_t hm_wake_choose_dir(void)
                 "%s: cannot be written; nothing is recorded; set HINDMOST_OUT to a folder that "
                 "can be",
                 hm_self.run_dir);
+    else if (hm_rundir_set_latest(hm_self.run_dir))
+        hm_say(HM_SAY_DEBUG, "%s: `latest` could not be pointed at it", hm_self.run_dir);
     return s;
 }
 
