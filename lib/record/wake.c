@@ -6,6 +6,7 @@
  */
 #include "record/record.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -149,30 +150,43 @@ void hm_wake_cancel(void)
     atomic_store(&hm.life, HM_OFF);
 }
 
-/* A folder that somebody named may hold another run: its files must not be mixed with ours. */
+static int holds_rank_files(const char *dir)
+{
+    int found = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = !strncmp(e->d_name, "rank-", 5);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* A folder that somebody named may hold another run: its files must not be mixed with ours. The
+ * first process of a run leaves its id there; a folder without rank files is free again. */
 static hm_status_t check_foreign(const char *dir)
 {
     char path[1100], id[128] = {0};
     snprintf(path, sizeof(path), "%s/.run-id", dir);
+    size_t len = strlen(hm_self.run_id);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        ssize_t n = write(fd, hm_self.run_id, strlen(hm_self.run_id));
-        close(fd);
-        return n < 0 ? HM_E_IO : HM_OK;
-    }
-    if (errno != EEXIST)
+    if (fd < 0 && errno != EEXIST)
         return HM_E_IO;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return HM_E_IO;
-    for (int i = 0; i < 100; i++) { /* the other process may be about to write it */
-        ssize_t n = pread(fd, id, sizeof(id) - 1, 0);
-        if (n > 0)
-            break;
-        hm_nap(1000000);
+    if (fd < 0) {
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        for (int i = 0; fd >= 0 && i < 100; i++) { /* its maker may be about to write */
+            if (pread(fd, id, sizeof(id) - 1, 0) > 0)
+                break;
+            hm_nap(1000000);
+        }
+        if (!strcmp(id, hm_self.run_id) || fd < 0 || holds_rank_files(dir)) {
+            if (fd >= 0)
+                close(fd);
+            return fd < 0 ? HM_E_IO : strcmp(id, hm_self.run_id) ? HM_E_CONFLICT : HM_OK;
+        }
     }
+    int ok = !ftruncate(fd, 0) && pwrite(fd, hm_self.run_id, len, 0) == (ssize_t)len;
     close(fd);
-    return strcmp(id, hm_self.run_id) ? HM_E_CONFLICT : HM_OK;
+    return ok ? HM_OK : HM_E_IO;
 }
 
 /* The same on all ranks of a run, another one for the next run as far as the launcher tells. */

@@ -14,12 +14,13 @@
     X(sync, "sync", "on|off", "record host synchronisation")                                \
     X(memory, "memory", "on|off", "record device memory operations")                        \
     X(proxy_steps, "proxy-steps", "on|off", "record each step of NCCL's proxy")             \
-    X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")            \
+    X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")     \
     X(steps, "steps", "N..M", "record these steps only")                                    \
     X(step_range, "step-range", "NAME", "NVTX range that marks a step")                     \
     X(flush_ms, "flush-ms", "MS", "time between flushes of the rank file")                  \
     X(finish_ms, "finish-ms", "MS", "limit for the last flush of the GPU's records")        \
     X(exit_wait_ms, "exit-wait-ms", "MS", "limit for waiting on the complete file at exit") \
+    X(clock_window_ms, "clock-window-ms", "MS", "time between clock probe windows")         \
     X(digest, "digest", "on|off", "print three lines at the end")                           \
     X(cupti, "cupti", "FILE", "libcupti to use")                                            \
     X(writer, "writer", "FILE", "hindmost-writer to use")

@@ -106,3 +106,18 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
     grep -qx 'fortran: sum 1' out
     [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 20" ]
 }
+
+@test "a mark before MPI_Init: the folder is agreed on all the same" {
+    $launch -np 3 -x LD_PRELOAD="$lib" "$HM_BIN/ring" 4 early >out 2>err
+    [ "$(ls hindmost.out/latest/*.h5 | wc -l)" -eq 3 ]
+    [ "$(rows hindmost.out/latest/rank-00002.h5 /step /mark /mpi)" = "/step 4
+/mark 1
+/mpi 16" ]
+}
+
+@test "MPI loaded with RTLD_LOCAL, as by a Python module" {
+    $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/local" \
+        "$HM_BIN/libplain.so" >out 2>err
+    grep -qx "plain: 2 ranks, 1" out
+    [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 2" ]
+}

@@ -1,9 +1,10 @@
 /* A job without a GPU: steps with MPI calls in them. Used by jobs.bats.
  *
- * usage: ring N [die R | late MS R | split]. Each step: one Barrier, one Allreduce of 16 doubles,
- * one message around the ring (even ranks send first). die: rank R kills itself after N steps.
- * late: rank R sleeps MS before each Barrier. split: the Allreduce runs on halves of the world.
- * Prints the sum on rank 0, so that a job whose messages were mixed up is seen.
+ * usage: ring N [die R | late MS R | split | early]. Each step: one Barrier, one Allreduce of 16
+ * doubles, one message around the ring (even ranks send first). die: rank R kills itself after N
+ * steps. late: rank R sleeps MS before each Barrier. split: the Allreduce runs on halves of the
+ * world. early: a mark stands before MPI_Init. Prints the sum on rank 0, so that a job whose
+ * messages were mixed up is seen.
  */
 #include "hindmost/hindmost.h"
 
@@ -19,6 +20,8 @@ int main(int argc, char **argv)
     int rank, n_ranks, provided;
     int n = argc > 1 ? atoi(argv[1]) : 10;
     const char *how = argc > 2 ? argv[2] : "";
+    if (!strcmp(how, "early"))
+        hm_mark("before MPI");
     if (!strcmp(how, "split"))
         MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     else

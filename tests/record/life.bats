@@ -100,6 +100,15 @@ finished() { [ ! -e run/rank-00000.lock ] || flock -w 10 run/rank-00000.lock tru
     [ "$(rows run/rank-00000.h5 /step)" = "/step 10" ]
 }
 
+@test "a folder that holds no rank file is free" {
+    mkdir run
+    echo other >run/.run-id
+    run marks 10 exit
+    [ "$status" -eq 3 ]
+    [ -z "$output" ]
+    [ "$(rows run/rank-00000.h5 /step)" = "/step 10" ]
+}
+
 @test "a pipe is closed when the program ends" {
     run timeout 5 bash -c "LD_PRELOAD=$LD_PRELOAD_LIB $HM_BIN/marks 10 _exit | cat"
     [ "$status" -eq 0 ]
@@ -116,4 +125,22 @@ finished() { [ ! -e run/rank-00000.lock ] || flock -w 10 run/rank-00000.lock tru
     LD_PRELOAD=$LD_PRELOAD_LIB run "$HM_BIN/alloc" 20000
     [ "$status" -eq 0 ]
     [ "$output" = 0 ]
+}
+
+@test "ranks without MPI: one folder, each its own file" {
+    # as a launcher of plain processes sets it
+    export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500
+    RANK=0 LOCAL_RANK=0 marks 10 return &
+    RANK=1 LOCAL_RANK=1 marks 20 return
+    wait $!
+    [ "$(rows run/rank-00000.h5 /step)" = "/step 10" ]
+    [ "$(rows run/rank-00001.h5 /step)" = "/step 20" ]
+}
+
+@test "two processes of one rank: both files are kept" {
+    export RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 HINDMOST_RUN=same
+    marks 10 return
+    marks 20 return
+    [ "$(rows run/rank-00000.h5 /step)" = "/step 10" ]
+    [ "$(rows run/rank-00000.1.h5 /step)" = "/step 20" ]
 }

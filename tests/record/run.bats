@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # hindmost run, env, config: what is set, exit codes, exec.
+bats_require_minimum_version 1.5.0
 
 setup() {
     hm=$HM_BUILD/bin/hindmost
@@ -36,8 +37,7 @@ setup() {
     [ "$status" -eq 7 ]
     run "$hm" run -- sh -c 'kill -SEGV $$'
     [ "$status" -eq 139 ]
-    run "$hm" run -- ./no-such-program
-    [ "$status" -eq 127 ]
+    run -127 "$hm" run -- ./no-such-program
     touch plain
     run "$hm" run -- ./plain
     [ "$status" -eq 126 ]
@@ -68,4 +68,16 @@ setup() {
     HINDMOST_STEP=3..5 run "$hm" config -a
     [ "$status" -eq 64 ]
     [[ "$output" == *STEPS* ]] || [[ "$output" == *steps* ]]
+}
+
+@test "every setting is an option of run" {
+    "$hm" run --help >help
+    "$hm" config -a | sed 's/ = .*//' >keys
+    [ "$(wc -l <keys)" -ge 15 ]
+    while read -r key; do
+        grep -q -- "--${key//_/-} " help || {
+            echo "missing: $key"
+            false
+        }
+    done <keys
 }
