@@ -6,7 +6,8 @@
  * (cat nccl) and in it the wait from the rank's own start to the last start. Arrows lie on the
  * kernel (on the communicator's slice where the kernel is unknown): the last arriver begins one
  * for each waiter at its start L, each waiter ends its own at L + 1 ns; both know the arrow's id,
- * the hash of launch and waiter, so no rank's rows need another rank's.
+ * the hash of launch and waiter, so no rank's rows need another rank's. One-sided launches (rooted,
+ * point to point) have waits and no arrows: the awaited rank does not know who waited.
  */
 #include "timeline/lanes.h"
 
@@ -194,8 +195,8 @@ static hm_status_t put_wait(struct rows *w, const struct cursor *c, size_t i, ui
     const struct hm_arrival *a = &c->a[i];
     const struct hm_annot *v = &c->v[i];
     int64_t end = v->last_ns < a->end_ns ? v->last_ns : a->end_ns;
-    if (!(v->flags & HM_ANNOT_MATCHED) || v->flags & (HM_ANNOT_TIE | HM_ANNOT_ONE_SIDED) ||
-        v->last_worker == HM_NO_ID || v->last_worker == c->worker || end <= a->start_ns)
+    if (!(v->flags & HM_ANNOT_MATCHED) || v->flags & HM_ANNOT_TIE || v->last_worker == HM_NO_ID ||
+        v->last_worker == c->worker || end <= a->start_ns)
         return HM_OK;
     struct slice s = {.t_ns = a->start_ns,
                       .end_ns = end,
