@@ -57,6 +57,8 @@ static int take_row(struct place *p)
         p->refused = 1;
         return 0;
     }
+    if (p->has_track)
+        hm.view.thread[p->cursor.thread].track = p->track;
     if (atomic_load_explicit(&has_key, memory_order_relaxed))
         pthread_setspecific(ends, p);
     return 1;

@@ -41,6 +41,12 @@ static int writer_lives(void)
     return pid <= 0 || !kill(pid, 0) || errno == EPERM;
 }
 
+/* It sleeps on the phase between two drains. */
+static void wake_writer(struct hm_pool *pool)
+{
+    syscall(SYS_futex, &pool->phase, FUTEX_WAKE, 64, NULL, NULL, 0);
+}
+
 static void flush_gpu(int limit_ms, int forced)
 {
     const struct hm_cupti_ops *cupti = atomic_load(&hm.cupti);
@@ -55,6 +61,7 @@ int hm_flush(int limit_ms)
     struct hm_pool *pool = hm.view.pool;
     flush_gpu(limit_ms, 0);
     uint32_t asked = atomic_fetch_add(&pool->flush_asked, 1) + 1;
+    wake_writer(pool);
     int64_t until = hm_true_now() + limit_ms * MS;
     for (;;) {
         uint32_t done = atomic_load(&pool->flush_done);
@@ -82,7 +89,7 @@ void hm_leave(void)
     while (phase != HM_PHASE_CLOSED && phase != HM_PHASE_FAILED &&
            !atomic_compare_exchange_weak(&pool->phase, &phase, HM_PHASE_FINISHING))
         ;
-    syscall(SYS_futex, &pool->phase, FUTEX_WAKE, 64, NULL, NULL, 0);
+    wake_writer(pool);
     if (hm_self.pipe_fd >= 0)
         close(hm_self.pipe_fd);
     hm_self.pipe_fd = -1;
