@@ -112,8 +112,10 @@ int InitializeInjection(void)
     if (off)
         return 1;
     hm_self.injected = 1;
-    if (hm_awake())
+    if (hm_awake()) {
         hm_cupti_start();
+        hm_leave_watch(); /* once more: exit handlers run backwards, and CUDA's are older now */
+    }
     return 1;
 }
 
