@@ -7,12 +7,16 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 #define MS INT64_C(1000000)
 
 int64_t hm_true_now(void)
@@ -34,11 +38,20 @@ void hm_word_wait(_Atomic uint32_t *word, uint32_t value, int64_t limit_ns)
     syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
 }
 
-/* A killed writer must not cost the job its whole wait. */
+/* A writer that is gone must not cost the job its whole wait. A pidfd tells also when nobody has
+ * buried it yet, as in containers whose first process never does. */
 static int writer_lives(void)
 {
     int32_t pid = hm.view.pool->writer_pid;
-    return pid <= 0 || !kill(pid, 0) || errno == EPERM;
+    if (pid <= 0)
+        return 1;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return errno != ESRCH && (!kill(pid, 0) || errno == EPERM);
+    struct pollfd gone = {.fd = fd, .events = POLLIN};
+    int n = poll(&gone, 1, 0);
+    close(fd);
+    return n <= 0;
 }
 
 /* It sleeps on the phase between two drains. */

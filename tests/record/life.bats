@@ -144,3 +144,15 @@ finished() { [ ! -e run/rank-00000.lock ] || flock -w 10 run/rank-00000.lock tru
     [ "$(rows run/rank-00000.h5 /step)" = "/step 10" ]
     [ "$(rows run/rank-00000.1.h5 /step)" = "/step 20" ]
 }
+
+@test "a writer that hangs or dies does not keep the program" {
+    printf '#!/bin/sh\nexec sleep 4\n' >stuck
+    printf '#!/bin/sh\nexit 1\n' >dead
+    chmod +x stuck dead
+    HINDMOST_WRITER=$PWD/stuck HINDMOST_EXIT_WAIT_MS=200 LD_PRELOAD=$LD_PRELOAD_LIB \
+        run timeout 3 "$HM_BIN/marks" 10 exit
+    [ "$status" -eq 3 ]
+    rm -rf run
+    HINDMOST_WRITER=$PWD/dead LD_PRELOAD=$LD_PRELOAD_LIB run timeout 3 "$HM_BIN/marks" 10 exit
+    [ "$status" -eq 3 ]
+}
