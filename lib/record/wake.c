@@ -26,25 +26,61 @@ struct hm_self hm_self = {.pool_fd = -1, .pipe_fd = -1};
 static _Atomic int claimed;
 static _Atomic int n_lines;
 
-/* At most 8 lines a process on the user's stderr; all of them are notes of the file. */
-static void sink(void *ctx, int level, hm_status_t status, const char *line)
+static uint32_t own_note[16]; /* what this process said, to tell the writer's notes from ours */
+static _Atomic unsigned n_own;
+
+static uint32_t note_hash(const char *text)
 {
-    (void)ctx;
-    if (hm.view.pool && !atomic_load(&hm.in_child))
-        hm_pool_note(&hm.view, status, line);
-    /* what the settings say is the same on all ranks of a node: its first one speaks */
-    if (hm_self.quiet)
-        return;
-    if (level > HM_SAY_INFO || atomic_fetch_add(&n_lines, 1) >= 8)
-        return;
+    uint32_t h = 2166136261U;
+    /* as far as a note of the pool reaches */
+    for (size_t i = 0; text[i] && i < sizeof(((struct hm_note *)0)->text) - 1; i++)
+        h = (h ^ (uint8_t)text[i]) * 16777619U;
+    return h;
+}
+
+/* At most 8 lines a process on the user's stderr. */
+static void say(const char *line)
+{
     char text[512];
+    if (atomic_fetch_add(&n_lines, 1) >= 8)
+        return;
     int n = snprintf(text, sizeof(text), "hindmost: %s\n", line);
     if (n > (int)sizeof(text) - 1) {
         n = (int)sizeof(text) - 1;
         text[n - 1] = '\n';
     }
     if (n > 0 && write(2, text, (size_t)n) < 0)
-        return;
+        return; /* nobody to tell */
+}
+
+static void sink(void *ctx, int level, hm_status_t status, const char *line)
+{
+    (void)ctx;
+    if (hm.view.pool && !atomic_load(&hm.in_child)) {
+        unsigned i = atomic_fetch_add(&n_own, 1);
+        if (i < sizeof(own_note) / sizeof(own_note[0]))
+            own_note[i] = note_hash(line);
+        hm_pool_note(&hm.view, status, line);
+    }
+    if (level <= HM_SAY_INFO && !hm_self.quiet)
+        say(line);
+}
+
+void hm_pass_on_notes(void)
+{
+    uint32_t n = atomic_load(&hm.view.pool->n_notes);
+    for (uint32_t i = 0; i < n && i < hm.view.n_notes; i++) {
+        const struct hm_note *note = &hm.view.note[i];
+        char text[sizeof(note->text)];
+        memcpy(text, note->text, sizeof(text));
+        text[sizeof(text) - 1] = 0;
+        uint32_t h = note_hash(text);
+        int ours = note->status >= 0; /* not an error: for the file alone */
+        for (unsigned k = 0; k < sizeof(own_note) / sizeof(own_note[0]); k++)
+            ours |= own_note[k] == h;
+        if (!ours)
+            say(text);
+    }
 }
 
 void hm_note(hm_status_t status, const char *fmt, ...)
