@@ -95,7 +95,9 @@ void hm_lose(enum hm_loss cause, uint64_t n)
 struct hm_event *hm_begin(unsigned kind)
 {
     struct place *p = &place;
-    if (!hm_on(kind) ||
+    /* acquire: behind the pointer all that waking has made may be read */
+    const _Atomic uint64_t *gate = atomic_load_explicit(&hm.gate, memory_order_acquire);
+    if (!(atomic_load_explicit(gate, memory_order_relaxed) >> kind & 1) ||
         !(atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) >> kind & 1))
         return NULL;
     if (p->cursor.busy) {

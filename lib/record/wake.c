@@ -95,7 +95,8 @@ void hm_note(hm_status_t status, const char *fmt, ...)
 
 int hm_awake(void)
 {
-    return hm_self.wiped && atomic_load_explicit(&hm.gate, memory_order_acquire) != &shut &&
+    /* the pointer is published last: behind it all of hm and hm_self may be read */
+    return atomic_load_explicit(&hm.gate, memory_order_acquire) != &shut &&
            atomic_load_explicit(&hm_self.wiped->alive, memory_order_relaxed);
 }
 
