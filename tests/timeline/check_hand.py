@@ -111,8 +111,21 @@ def fake():
     os.makedirs(folder, exist_ok=True)
     check("fake_trace", subprocess.call([make_run, path]), 0)
     whole_run(path)
+    for seed in range(8):
+        random_run(os.path.join(folder, "random.json"), seed)
     print("%d failed" % failed)
     return 1 if failed else 0
+
+
+def random_run(path, seed):
+    """Whatever overlaps: every slice is drawn once and no rule is broken."""
+    n = int(subprocess.run([make_run, path, str(seed)], stdout=subprocess.PIPE).stdout)
+    trace = trace_rules.load(path)
+    # per rank by hand: 2 steps, 2 ranges, 1 + 2 API calls, 6 kernels, 1 copy, 2 operations; 2 waits
+    check("slices with seed %d" % seed, sum(e["ph"] == "X" for e in trace["traceEvents"]),
+          n + 3 * 16 + 2)
+    check("rules with seed %d" % seed, trace_rules.problems(path)[:3], [])
+    os.unlink(path)
 
 
 def main():

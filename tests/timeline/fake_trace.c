@@ -1,8 +1,9 @@
-/* The hand-made run through rows and sink alone: fake_trace FILE.
+/* The hand-made run through rows and sink alone: fake_trace FILE [SEED].
  *
  * Box: tests/timeline. Stands in for reader and engine: gives the events in order of time, and
  * arrivals and annotations worked out by hand (last start of the first all-reduce: rank 1; nobody
- * is late in the second).
+ * is late in the second). With SEED each rank gets N_RANDOM kernels, ranges, copies and API calls
+ * more that overlap, nest, touch and begin together at random; prints how many.
  */
 #include "hand_run.h"
 #include "timeline/chrome.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EVENTS = 64, MAX_DEFS = 32 };
+enum { N_RANDOM = 3000, MAX_EVENTS = 64 + N_RANDOM, MAX_DEFS = 32 };
 struct hm_rank {
     struct hm_event ev[MAX_EVENTS];
     uint32_t n, next;
@@ -116,6 +117,28 @@ size_t hm_engine_arrivals(struct hm_engine *e, uint32_t worker, uint64_t first,
     return i;
 }
 
+static uint32_t chance(uint64_t *seed, uint32_t n)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % n;
+}
+
+static void add_random(uint64_t *seed)
+{
+    static const uint8_t kinds[] = {HM_EV_KERNEL, HM_EV_MEMCPY, HM_EV_API, HM_EV_RANGE};
+    for (int i = 0; i < N_RANDOM; i++) {
+        struct hm_event ev;
+        memset(&ev, 0, sizeof(ev));
+        ev.kind = kinds[chance(seed, 4)];
+        ev.track = ev.kind >= HM_EV_API && ev.kind != HM_EV_MEMCPY ? 0 : 1; /* host, stream */
+        ev.t_ns = HAND_T0 + 1000 + 10 * chance(seed, 20000); /* coarse: many begin together */
+        ev.dur_ns = 10 * chance(seed, chance(seed, 10) ? 40 : 4000);
+        if (!chance(seed, 500))
+            ev.dur_ns = HM_DUR_OPEN;
+        append(&ev);
+    }
+}
+
 static int by_time(const void *a, const void *b)
 {
     const struct hm_event *x = a, *y = b;
@@ -132,7 +155,8 @@ int main(int argc, char **argv)
     struct hm_comm comm = {HAND_COMM, HAND_RANKS, HAND_RANKS, members};
     struct hm_outfile *out;
     struct hm_sink *sink;
-    if (argc != 2 || hm_defs_create(cap, 1 << 16, &run.names))
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    if (argc < 2 || hm_defs_create(cap, 1 << 16, &run.names))
         return 64;
     run.n_ranks = run.n_present = run.n_workers = HAND_RANKS;
     run.n_comms = 1;
@@ -155,6 +179,8 @@ int main(int argc, char **argv)
     for (int r = 0; r < HAND_RANKS && !st; r++) {
         memset(&the_rank, 0, sizeof(the_rank));
         hand_rank(r, &(struct hand_out){define, append});
+        if (argc > 2)
+            add_random(&seed);
         qsort(the_rank.ev, the_rank.n, sizeof(the_rank.ev[0]), by_time);
         st = hm_timeline_rank(&e, (uint32_t)r, &the_rank, sink);
     }
@@ -162,6 +188,8 @@ int main(int argc, char **argv)
         st = sink->ops->tail(sink);
     if (!st)
         st = hm_outfile_commit(out);
+    if (argc > 2)
+        printf("%d\n", HAND_RANKS * N_RANDOM);
     hm_chrome_destroy(sink);
     hm_defs_destroy(&run.names);
     return st != HM_OK;
