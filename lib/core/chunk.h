@@ -36,18 +36,17 @@ static inline void hm_chunk_hand_over(struct hm_chunk *chunk)
     atomic_store_explicit(&chunk->state, HM_CHUNK_FULL, memory_order_release);
 }
 
-/** Writer: state of the chunk; *full_p = its n is final. `dead` says whether a thread is gone, and
- *  is asked after the state and before n is read; NULL = all threads are. */
-static inline uint32_t hm_chunk_look(struct hm_chunk *chunk, int (*dead)(void *ctx, uint32_t tid),
-                                     void *ctx, int *full_p)
+/** Writer: FREE, OWNED or FULL. */
+static inline uint32_t hm_chunk_state(struct hm_chunk *chunk)
 {
-    uint32_t state = atomic_load_explicit(&chunk->state, memory_order_acquire);
-    *full_p = state == HM_CHUNK_FULL;
-    if (state == HM_CHUNK_OWNED) {
-        uint32_t tid = atomic_load_explicit(&chunk->tid, memory_order_acquire);
-        *full_p = !dead || (tid && dead(ctx, tid));
-    }
-    return state;
+    return atomic_load_explicit(&chunk->state, memory_order_acquire);
+}
+
+/** Writer: thread that owns it, 0 = has not said so yet. Asked after the state; whether that thread
+ *  is dead is asked before n is read. */
+static inline uint32_t hm_chunk_owner(struct hm_chunk *chunk)
+{
+    return atomic_load_explicit(&chunk->tid, memory_order_acquire);
 }
 
 /** Writer: how many events are committed. */

@@ -339,8 +339,8 @@ size_t hm_config_print(const struct hm_config *config, char *text_p, size_t cap)
         int n = set->type == HM_SET_TEXT
                     ? snprintf(line, sizeof(line), "%s=%s", set->key, at)
                     : snprintf(line, sizeof(line), "%s=%lld", set->key, (long long)v);
-        if (set->type == HM_SET_TEXT && !at[0])
-            continue; /* the default of every path; saves room */
+        if (set->type == HM_SET_TEXT && !at[0] && !set->def[0])
+            continue; /* saves room */
         size_t bytes = (size_t)n + 1;
         if (used + bytes + 1 <= cap)
             memcpy(text_p + used, line, bytes);

@@ -27,7 +27,7 @@
 #define MIN_BYTES    (INT64_C(4) << 20)
 #define MAX_BYTES    (INT64_C(1) << 38)
 #define USUAL_BYTES  (INT64_C(64) << 20) /* the areas below are sized for this one */
-#define COPY_EVENTS  128
+#define COPY_EVENTS  256
 
 #ifndef MADV_DONTDUMP
 #define MADV_DONTDUMP 16
@@ -314,9 +314,8 @@ int hm_cursor_refill(struct hm_cursor *c)
 
 /* A signal of number 0 asks whether the thread is there; a zombie is, but then the pidfd and the
  * pipe have told. */
-static int thread_is_dead(void *ctx, uint32_t tid)
+static int thread_is_dead(const struct hm_pool *pool, uint32_t tid)
 {
-    const struct hm_pool *pool = ctx;
     return syscall(SYS_tgkill, pool->pid, tid, 0) != 0 && errno == ESRCH;
 }
 
@@ -325,12 +324,17 @@ static hm_status_t drain_chunk(struct hm_pool_view *view, uint32_t i, uint32_t *
 {
     struct hm_chunk *chunk = &view->chunk[i];
     struct hm_event copy[COPY_EVENTS];
-    int full;
-    if (hm_chunk_look(chunk, final ? NULL : thread_is_dead, view->pool, &full) == HM_CHUNK_FREE)
+    uint32_t state = hm_chunk_state(chunk);
+    if (state == HM_CHUNK_FREE)
         return HM_OK;
-    uint32_t n = hm_chunk_count(chunk), thread = chunk->thread;
-    if (thread >= view->n_threads)
-        thread = 0;
+    int full = state == HM_CHUNK_FULL || final;
+    if (!full) {
+        uint32_t tid = hm_chunk_owner(chunk);
+        full = tid && thread_is_dead(view->pool, tid);
+    }
+    uint32_t n = hm_chunk_count(chunk), thread = 0;
+    if (n > drained[i]) /* only then has the owner signed for certain */
+        thread = chunk->thread < view->n_threads ? chunk->thread : 0;
     while (drained[i] < n) {
         uint32_t part = n - drained[i] < COPY_EVENTS ? n - drained[i] : COPY_EVENTS;
         memcpy(copy, &chunk->ev[drained[i]], part * sizeof(copy[0]));
