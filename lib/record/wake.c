@@ -166,8 +166,11 @@ hm_status_t hm_wake_prepare(void)
     }
     memcpy(hm.view.pool->host, hm_self.who.host, sizeof(hm.view.pool->host));
     hm_clock_domain(hm.view.pool->boot_id, hm.view.pool->timens);
-    hm.view.pool->rank = hm.view.pool->local_rank = -1;
-    hm.view.pool->n_ranks = hm.view.pool->n_local = -1;
+    /* what the launcher said, until hm_claim() */
+    hm.view.pool->rank = hm_self.who.rank;
+    hm.view.pool->n_ranks = hm_self.who.n_ranks;
+    hm.view.pool->local_rank = hm_self.who.local_rank;
+    hm.view.pool->n_local = hm_self.who.n_local;
     hm.view.pool->leader_index = HM_NO_ID;
     atomic_fetch_or(&hm.view.pool->known, HM_KNOWN_HOST);
     return HM_OK;
