@@ -15,7 +15,7 @@ static hm_status_t draw_rank(struct hm_engine *e, uint32_t rank, struct hm_rank 
 #define SHOWN                                                                                 \
     (1ull << HM_EV_KERNEL | 1ull << HM_EV_MEMCPY | 1ull << HM_EV_MEMSET | 1ull << HM_EV_API | \
      1ull << HM_EV_RANGE | 1ull << HM_EV_MARK | 1ull << HM_EV_STEP | 1ull << HM_EV_COUNTER |  \
-     1ull << HM_EV_MPI)
+     1ull << HM_EV_MPI | 1ull << HM_EV_NCCL_CALL | 1ull << HM_EV_GAP)
 
 hm_status_t hm_timeline_chrome(struct hm_engine *e, const char *path, int gz)
 {

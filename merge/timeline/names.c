@@ -19,13 +19,14 @@ const char *hm_arg_name(enum hm_arg_key key)
         [HM_ARG_PEER] = "peer",
         [HM_ARG_UNFINISHED] = "unfinished",
         [HM_ARG_VALUE] = "value",
+        [HM_ARG_LOST] = "events",
     };
     return (unsigned)key < HM_N_ARGS ? name[key] : "?";
 }
 
 const char *hm_category_name(enum hm_category category)
 {
-    static const char *const name[HM_N_CATS] = {"kernel", "memcpy", "nccl", "wait",
-                                                "step",   "range",  "mpi",  "api"};
+    static const char *const name[HM_N_CATS] = {"kernel", "memcpy", "nccl", "wait", "step",
+                                                "range",  "mpi",    "api",  "lost"};
     return (unsigned)category < HM_N_CATS ? name[category] : "?";
 }

@@ -418,6 +418,30 @@ static hm_status_t put_counter(struct rows *w, const struct hm_event *ev)
     return w->sink->ops->row(w->sink, &row);
 }
 
+/* Where events are missing, a reader of the timeline must see that they are. */
+static hm_status_t put_gap(struct rows *w, const struct hm_event *ev)
+{
+    uint32_t track, lane;
+    struct slice s = {.t_ns = ev->t_ns, .number = HM_NO_ID, .category = HM_CAT_LOST};
+    s.name = name_of(w, "lost events");
+    s.end_ns = end_of(w, ev, &s);
+    add_arg(&s, HM_ARG_LOST, HM_ARG_U64, ev->u.gap.n);
+    hm_status_t st = hm_lanes_track(w->lanes, HM_LANE_HOST, UINT64_MAX, "lost", &track);
+    return st ? st : place(w, &s, track, &lane);
+}
+
+static void name_call(struct rows *w, struct slice *s, const struct hm_event *ev)
+{
+    char text[40];
+    uint8_t func = (uint8_t)(ev->aux & 0xff);
+    snprintf(text, sizeof(text), "nccl%s", func ? func_name(func) : " call");
+    s->name = name_of(w, text);
+    s->category = HM_CAT_API;
+    add_arg(s, HM_ARG_SEQ, HM_ARG_U64, ev->u.op.call);
+    if (ev->u.op.peer >= 0)
+        add_arg(s, HM_ARG_PEER, HM_ARG_I64, (uint64_t)(int64_t)ev->u.op.peer);
+}
+
 static hm_status_t put_event(struct rows *w, const struct hm_event *ev)
 {
     struct slice s = {.t_ns = ev->t_ns, .number = HM_NO_ID, .category = HM_CAT_RANGE};
@@ -432,6 +456,11 @@ static hm_status_t put_event(struct rows *w, const struct hm_event *ev)
         return take_step(w, ev);
     case HM_EV_COUNTER:
         return put_counter(w, ev);
+    case HM_EV_GAP:
+        return put_gap(w, ev);
+    case HM_EV_NCCL_CALL:
+        name_call(w, &s, ev);
+        break;
     case HM_EV_MEMCPY:
         s.category = HM_CAT_MEMCPY;
         s.name = name_of(w, copy_name(&ev->u.copy));

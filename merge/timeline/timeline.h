@@ -54,6 +54,7 @@ enum hm_arg_key {
     HM_ARG_PEER,
     HM_ARG_UNFINISHED,
     HM_ARG_VALUE,
+    HM_ARG_LOST,
     HM_N_ARGS
 };
 enum hm_arg_type {
@@ -88,6 +89,7 @@ enum hm_category {
     HM_CAT_RANGE,
     HM_CAT_MPI,
     HM_CAT_API,
+    HM_CAT_LOST,
     HM_N_CATS
 };
 const char *hm_category_name(enum hm_category category);

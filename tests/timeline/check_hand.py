@@ -66,6 +66,8 @@ def whole_run(path):
             (pid, host, "range", "layer"): [(2000, 12000)],
             (pid, host, "api", "cudaLaunchKernel"): [(3000, 3500)],
             (pid, host, "api", "cuLaunchKernelEx"): [(27300, 27800), (62300, 62800)],
+            (pid, host, "api", "ncclAllReduce"): [(27000, 27100), (62000, 62100)],
+            (pid, "lost", "lost", "lost events"): [(150000, 155000)],
             (pid, "stream 7", "kernel", "gemm"): [(5000, 25000), (110000, 120000)],
             (pid, "stream 7", "memcpy", "Memcpy HtoD"): [(26000, 27000)],
             (pid, "stream 7", "kernel", nccl): [(start, 60000), (70000, 80000)],
@@ -93,6 +95,8 @@ def whole_run(path):
            [("s", 2, "stream 7", 42345, "late"), ("f", 3, "stream 7", 42346, "late")]])
     marks = [(e["pid"], e["name"], trace_rules.ns(e["ts"]) - base) for e in trace["traceEvents"]
              if e["ph"] == "i"]
+    check("lost", [e["args"]["events"] for e in trace["traceEvents"] if e.get("cat") == "lost"],
+          [12, 12, 12])
     check("marks", marks, [(1, "here", 2500), (2, "here", 2500), (3, "here", 2500)])
     check("rules", trace_rules.problems(path), [])
 
@@ -121,9 +125,10 @@ def random_run(path, seed):
     """Whatever overlaps: every slice is drawn once and no rule is broken."""
     n = int(subprocess.run([make_run, path, str(seed)], stdout=subprocess.PIPE).stdout)
     trace = trace_rules.load(path)
-    # per rank by hand: 2 steps, 2 ranges, 1 + 2 API calls, 6 kernels, 1 copy, 2 operations; 2 waits
+    # per rank by hand: 2 steps, 2 ranges, 1 + 2 API calls, 6 kernels, 1 copy, 2 calls, 1 gap,
+    # 2 operations; 2 waits
     check("slices with seed %d" % seed, sum(e["ph"] == "X" for e in trace["traceEvents"]),
-          n + 3 * 16 + 2)
+          n + 3 * 19 + 2)
     check("rules with seed %d" % seed, trace_rules.problems(path)[:3], [])
     os.unlink(path)
 

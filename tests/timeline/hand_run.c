@@ -147,5 +147,8 @@ void hand_rank(int rank, const struct hand_out *to)
     kernel(queue, 93000, 99001, gemm, 4); /* overlaps */
     step(thread, 101000, 1, HM_STEP_BEGIN);
     kernel(queue, 110000, 120000, gemm, 5);
+    struct hm_event gap = event(HM_EV_GAP, thread, 150000, 5000);
+    gap.u.gap.n = 12;
+    add(&gap);
     step(thread, 201000, 1, HM_STEP_END);
 }
