@@ -61,7 +61,7 @@ struct hm_pool { /* offset 0; offsets only, every one checked on attach */
     uint32_t uid;
     int64_t start_raw_ns;               /* constant */
     alignas(64) _Atomic uint32_t known; /* bits: which of these the recorder has filled in */
-    int32_t rank, n_ranks, local_rank, n_local;
+    int32_t rank, n_ranks, local_rank, n_local; /* before HM_KNOWN_RANK: the launcher's word */
     uint32_t domain_leader, n_leaders, leader_index;
     char host[64], boot_id[40], timens[24], run_dir[1024];
     _Atomic uint32_t udp_port;
