@@ -67,6 +67,12 @@ finished() { [ ! -e run/rank-00000.lock ] || flock -w 10 run/rank-00000.lock tru
     done
 }
 
+@test "loaded and closed by the program: it stays and records on" {
+    run "$HM_BIN/marks" 10 dlclose "$LD_PRELOAD_LIB"
+    [ "$status" -eq 0 ]
+    [ "$(rows run/rank-00000.h5 /step)" = "/step 20" ]
+}
+
 @test "eight threads at once" {
     marks 3000 threads
     [ "$(rows run/rank-00000.h5 /step /counter)" = "/step 24000

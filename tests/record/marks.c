@@ -4,6 +4,7 @@
  * ends: return, exit, _exit, kill, abort, exec, none (no mark at all).
  * HOW fork, vfork, rawfork: a child marks too (vfork: only ends), the parent then returns.
  * HOW wait: forks a child that ends at once and calls wait() until there is no child left.
+ * HOW dlclose LIB: loads the library itself, marks, closes it, marks again and returns.
  * HOW threads: N steps in each of 8 threads. HOW stopped: hm_stop() for the second half.
  */
 #include "hindmost/hindmost.h"
@@ -54,7 +55,14 @@ int main(int argc, char **argv)
             pthread_join(t[i], NULL);
         return 0;
     }
+    void *lib = NULL;
+    if (!strcmp(how, "dlclose") && !(lib = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL)))
+        return 1;
     mark(0, n);
+    if (lib) {
+        dlclose(lib);
+        mark(n, n);
+    }
     if (!strcmp(how, "exit"))
         exit(3);
     if (!strcmp(how, "_exit"))
