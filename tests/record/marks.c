@@ -5,6 +5,7 @@
  * HOW fork, vfork, rawfork: a child marks too (vfork: only ends), the parent then returns.
  * HOW wait: forks a child that ends at once and calls wait() until there is no child left.
  * HOW dlclose LIB: loads the library itself, marks, closes it, marks again and returns.
+ * HOW pausewriter: its writer is stopped during N more steps, and let go before the return.
  * HOW threads: N steps in each of 8 threads. HOW stopped: hm_stop() for the second half.
  */
 #include "hindmost/hindmost.h"
@@ -27,6 +28,31 @@ static void mark(int first, int n)
         hm_counter_f64("half", i * 0.5);
         hm_range_pop();
     }
+}
+
+/* The writer of this run: by name, and by the run folder in its environment. */
+static pid_t find_writer(void)
+{
+    char path[64], text[8192];
+    const char *out = getenv("HINDMOST_OUT");
+    for (int pid = 2; out && pid < 4194304; pid++) {
+        snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+        FILE *f = fopen(path, "r");
+        if (!f)
+            continue;
+        int named = fgets(text, sizeof(text), f) && !strcmp(text, "hindmost-writer\n");
+        fclose(f);
+        snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+        if (!named || !(f = fopen(path, "r")))
+            continue;
+        size_t n = fread(text, 1, sizeof(text) - 1, f);
+        fclose(f);
+        text[n] = 0;
+        for (char *e = text; e < text + n; e += strlen(e) + 1)
+            if (!strncmp(e, "HINDMOST_OUT=", 13) && !strcmp(e + 13, out))
+                return pid;
+    }
+    return 0;
 }
 
 static int n_marks;
@@ -74,6 +100,13 @@ int main(int argc, char **argv)
     if (!strcmp(how, "exec")) {
         execl("/bin/sh", "sh", "-c", argc > 3 ? argv[3] : "exit 5", (char *)NULL);
         return 1;
+    }
+    if (!strcmp(how, "pausewriter")) {
+        pid_t writer = find_writer();
+        if (!writer || kill(writer, SIGSTOP))
+            return 1;
+        mark(n, n);
+        kill(writer, SIGCONT);
     }
     if (!strcmp(how, "stopped")) {
         hm_stop();
