@@ -77,7 +77,7 @@ static int child(const char *how)
     struct sigaction action;
     for (int sig = 1; sig < 32; sig++) {
         seen.blocked += sigismember(&mask, sig) == 1;
-        seen.ignored += !sigaction(sig, NULL, &action) && action.sa_handler != SIG_DFL;
+        seen.ignored += !sigaction(sig, NULL, &action) && action.sa_handler == SIG_IGN;
     }
     for (char **e = environ; *e; e++)
         seen.n_env++;
