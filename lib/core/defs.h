@@ -89,4 +89,16 @@ hm_status_t hm_defs_get(const struct hm_defs *defs, enum hm_def_kind kind, uint3
 hm_status_t hm_defs_create(const uint32_t cap[HM_N_DEFS], uint64_t arena, struct hm_defs *defs_p);
 void hm_defs_destroy(struct hm_defs *defs);
 
+/** Key of a communicator over all ranks: its hash, mixed with nth where a process made several of
+ *  one hash. */
+static inline uint64_t hm_comm_key(uint64_t hash, uint32_t nth)
+{
+    uint64_t x = hash + nth * UINT64_C(0x9e3779b97f4a7c15);
+    if (!nth)
+        return hash;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
 #endif

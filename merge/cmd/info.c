@@ -1,15 +1,158 @@
-/* `hindmost info`: not built yet.
+/* `hindmost info`: what is in a run; --finish makes unfinished files whole.
  *
  * Box: merge/cmd.
  */
 #include "cli.h"
+#include "core/who.h"
+#include "store/rank.h"
+#include "store/schema.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct info_args {
+    int json, finish;
+};
+
+static const char *const ends[] = {"open", "clean", "died", "term", "recovered", "no_mpi_finalize"};
+
+static const char *end_of(uint32_t end)
+{
+    return end < sizeof(ends) / sizeof(*ends) ? ends[end] : "unknown";
+}
+
+static void json_text(const char *s)
+{
+    putchar('"');
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20 || c >= 0x7f)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+/* "/nccl/coll" -> "nccl_coll" */
+static void table_key(const char *path, char key[64])
+{
+    snprintf(key, 64, "%s", path + 1);
+    for (char *c = key; *c; c++)
+        if (*c == '/')
+            *c = '_';
+}
+
+static void print_json(const struct hm_run *run)
+{
+    char key[64];
+    printf("{\"schema\": 1, \"ranks_present\": %u, \"ranks_expected\": %u, \"problems\": [",
+           run->n_present, run->n_ranks);
+    for (uint32_t i = 0; i < run->n_problems; i++) {
+        printf("%s{\"file\": ", i ? ", " : "");
+        json_text(run->problem[i].file);
+        printf(", \"what\": ");
+        json_text(run->problem[i].what);
+        putchar('}');
+    }
+    printf("], \"ranks\": [");
+    for (uint32_t i = 0; i < run->n_present; i++) {
+        const struct hm_rank_info *r = &run->rank[i];
+        struct stat st = {0};
+        stat(r->path, &st);
+        printf("%s\n {\"rank\": %d, \"host\": ", i ? "," : "", r->rank);
+        json_text(r->host);
+        printf(", \"end\": \"%s\", \"bytes\": %lld, \"file\": ", end_of(r->end),
+               (long long)st.st_size);
+        json_text(r->path);
+        printf(", \"events\": {");
+        int comma = 0;
+        for (uint32_t t = 0; t < hm_n_tables; t++)
+            if (r->rows[hm_tables[t].kind]) {
+                table_key(hm_tables[t].path, key);
+                printf("%s\"%s\": %u", comma ? ", " : "", key, r->rows[hm_tables[t].kind]);
+                comma = 1;
+            }
+        printf("}, \"lost\": {");
+        for (int l = 0; l < HM_N_LOST; l++)
+            printf("%s\"%s\": %" PRIu64, l ? ", " : "", hm_loss_key((enum hm_loss)l), r->lost[l]);
+        printf("}}");
+    }
+    printf("]}\n");
+}
+
+static void print_text(const struct hm_run *run)
+{
+    char key[64];
+    printf("%u of %u ranks, %u clock domain%s, %u communicator%s\n\n", run->n_present, run->n_ranks,
+           run->n_domains, run->n_domains == 1 ? "" : "s", run->n_comms,
+           run->n_comms == 1 ? "" : "s");
+    printf("%5s  %-16s %-9s %10s  %s\n", "rank", "host", "end", "KiB", "events");
+    for (uint32_t i = 0; i < run->n_present; i++) {
+        const struct hm_rank_info *r = &run->rank[i];
+        struct stat st = {0};
+        stat(r->path, &st);
+        printf("%5d  %-16.16s %-9s %10lld ", r->rank, r->host, end_of(r->end),
+               (long long)st.st_size / 1024);
+        for (uint32_t t = 0; t < hm_n_tables; t++)
+            if (r->rows[hm_tables[t].kind]) {
+                table_key(hm_tables[t].path, key);
+                printf(" %s %u", key, r->rows[hm_tables[t].kind]);
+            }
+        for (int l = 0; l < HM_N_LOST; l++)
+            if (r->lost[l])
+                printf("  LOST %s %" PRIu64, hm_loss_key((enum hm_loss)l), r->lost[l]);
+        putchar('\n');
+    }
+}
 
 static hm_status_t info_run(const void *args, int argc, char **argv)
 {
-    (void)args;
-    (void)argc;
-    (void)argv;
-    return hm_fail(HM_E_MISSING, "info", "this command is not built yet");
+    const struct info_args *a = args;
+    char latest[1024];
+    const char *path = argc ? argv[0] : latest;
+    if (argc > 1)
+        return hm_fail(HM_E_USAGE, "info", "one run at most");
+    hm_status_t s = argc ? HM_OK : hm_rundir_latest(latest);
+    struct hm_run run;
+    if (s == HM_OK)
+        s = hm_run_open(path, 10000, &run);
+    if (s)
+        return s;
+    for (uint32_t i = 0; i < run.n_problems; i++)
+        hm_say(HM_SAY_WARN, "%s: %s", run.problem[i].file, run.problem[i].what);
+    if (a->finish) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < run.n_present && s == HM_OK; i++)
+            if (run.rank[i].end == HM_END_OPEN) {
+                s = hm_rankfile_finish(run.rank[i].path);
+                n += s == HM_OK;
+            }
+        if (s == HM_OK)
+            printf("%u file%s made whole\n", n, n == 1 ? "" : "s");
+    } else if (a->json) {
+        print_json(&run);
+    } else {
+        print_text(&run);
+    }
+    hm_run_close(&run);
+    return s;
 }
 
-const struct hm_command hm_cmd_info = {"info", "", "(not built yet)", NULL, NULL, 0, 0, info_run};
+static const struct hm_option options[] = {
+    {"json", NULL, "as JSON", NULL, offsetof(struct info_args, json), 0, HM_OPT_FLAG},
+    {"finish", NULL, "make files whole that a dead writer left", NULL,
+     offsetof(struct info_args, finish), 0, HM_OPT_FLAG},
+};
+const struct hm_command hm_cmd_info = {"info",
+                                       "[RUN]",
+                                       "what is in a run: ranks, events, losses",
+                                       "hindmost info",
+                                       options,
+                                       2,
+                                       sizeof(struct info_args),
+                                       info_run};

@@ -1,0 +1,20 @@
+/* Head of a rank file: /meta and /loss attributes.
+ *
+ * Box: lib/store. The caller holds the HDF5 lock.
+ */
+#ifndef HM_STORE_META_H
+#define HM_STORE_META_H
+
+#include "store/h5.h"
+#include "store/rankfile.h"
+
+int hm_meta_write(hid_t file, const struct hm_rank_meta *meta, enum hm_end end);
+int hm_loss_write(hid_t file, const uint64_t lost[HM_N_LOST]);
+/** HM_OK, HM_E_DATA (no such attributes), HM_E_VERSION. Every text ends with NUL. */
+hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *meta_p, uint32_t *end_p,
+                         uint64_t lost_p[HM_N_LOST]);
+/** "open", "clean", "died", ... */
+const char *hm_end_name(uint32_t end);
+const char *hm_source_name(uint32_t source);
+
+#endif
