@@ -34,6 +34,10 @@ struct hm_account_in {
     hm_status_t (*step_part)(void *ctx, const struct hm_step_part *p);
     /** Receives one row per arrival, in the order of arrivals(). */
     hm_status_t (*segment)(void *ctx, const struct hm_segment *s);
+    /** Receives, at the end, one row per (kernel, grid), ordered by key; for hm_judge_kernels().
+     *  May be NULL. */
+    hm_status_t (*kernel_stat)(void *ctx, const struct hm_kernel_stat *k);
+    int64_t clock_error_ns; /* of the run, for rule 3's tolerance */
 };
 struct hm_account;
 hm_status_t hm_account_create(const struct hm_account_in *in, struct hm_account **account_p);

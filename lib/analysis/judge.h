@@ -28,9 +28,11 @@ hm_status_t hm_judge_window(struct hm_judge *judge, const struct hm_window *w);
 /** Step parts of all workers, grouped by step, ascending. */
 hm_status_t hm_judge_steps(struct hm_judge *judge, const struct hm_step_part *p,
                            const uint32_t *worker, size_t n);
+/** Kernel statistics of one worker, as its account gave them. In any order of workers. */
+hm_status_t hm_judge_kernels(struct hm_judge *judge, uint32_t worker,
+                             const struct hm_kernel_stat *k, size_t n);
 /** Fills the tables; the rows are freed by hm_result_clear(). */
 hm_status_t hm_judge_result(struct hm_judge *judge, struct hm_result *result_p);
 void hm_judge_destroy(struct hm_judge *judge);
-void hm_result_clear(struct hm_result *result);
 
 #endif

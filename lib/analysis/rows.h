@@ -30,11 +30,16 @@ struct hm_annot {
     uint8_t device, pad;
 }; /* 32: what the others make of it, same index; flags: tie, late, reference ... */
 struct hm_segment {
+    /* The parts from compute_ns to idle_blocked_ns sum to start - carry. */
     int64_t carry_ns, compute_ns, comm_transfer_ns, comm_wait_ns, memcpy_ns, idle_input_ns,
-        idle_host_ns, idle_queue_ns, idle_serial_ns, idle_module_ns;
+        idle_host_ns, idle_queue_ns, idle_serial_ns, idle_module_ns, idle_blocked_ns;
+    int64_t ready_ns; /* when this worker's own work let it arrive; start is this or later */
+    uint32_t base;    /* the arrival of this worker whose end is carry_ns; HM_NO_ID = none */
+    uint32_t before;  /* the arrival before it on its stream; HM_NO_ID = none */
     uint32_t top_kernel, n_kernels;
     uint64_t mix;
-}; /* 96: previous launch -> arrival; only for parts that match flagged late or reference */
+    uint8_t gate, pad[7]; /* enum hm_gate */
+}; /* 128: the end of the base (when its gate chain last rested on others) -> arrival */
 struct hm_step_part {
     int64_t t0_ns, t1_ns, compute_ns, transfer_ns, wait_ns, memcpy_ns, idle_ns, comm_ns, overlap_ns,
         stall_ns, blocking_ns, host_sync_ns, input_ns, peak_bytes;
@@ -62,15 +67,29 @@ struct hm_window {
     size_t n_launches, n_parts, n_segments;
     int64_t t0_ns, t1_ns;
 };
-_Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
-                   sizeof(struct hm_segment) == 96 && sizeof(struct hm_step_part) == 128 &&
-                   sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112,
-               "");
 
 /* hm_arrival.source: where start_ns comes from; .confidence: how kernel and operation were joined.
  */
 enum hm_arrival_source { HM_ARRIVAL_KERNEL = 1, HM_ARRIVAL_PTIMER, HM_ARRIVAL_ENQUEUE };
 enum hm_join_confidence { HM_JOIN_EXTERNAL = 1, HM_JOIN_WINDOW, HM_JOIN_ORDER, HM_JOIN_GRAPH };
+/* hm_segment.gate: what came last before the arrival. */
+enum hm_gate { HM_GATE_NONE, HM_GATE_DEVICE, HM_GATE_COMM, HM_GATE_HOST, HM_GATE_UNKNOWN };
+/* One (kernel, grid) of one worker, over the analysed steps, where no communication ran beside it:
+ * what rule 4 compares between workers. Times in blocks of a sixteenth of the steps each. */
+enum { HM_KERNEL_BLOCKS = 16 };
+struct hm_kernel_stat {
+    uint64_t key; /* the same on every worker: kernel definition and grid */
+    uint32_t kernel, grid[3];
+    uint32_t n, n_jumps; /* occurrences; how many differ by over 2 % from the one before */
+    uint32_t block_n[HM_KERNEL_BLOCKS];
+    int64_t block_ns[HM_KERNEL_BLOCKS];
+}; /* 224 */
+_Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
+                   sizeof(struct hm_segment) == 128 && sizeof(struct hm_step_part) == 128 &&
+                   sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112 &&
+                   sizeof(struct hm_kernel_stat) == 224,
+               "");
+
 /* hm_annot.flags */
 enum {
     HM_ANNOT_MATCHED = 1,   /* last_ns, end1_ns, last_worker are set */
