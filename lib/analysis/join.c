@@ -96,7 +96,6 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-
 uint64_t hm_comm_key_of_order(uint32_t device, uint32_t i_stream)
 {
     (void)device; /* another number on every rank: never part of a key across ranks */

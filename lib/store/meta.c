@@ -49,6 +49,7 @@ int hm_meta_write(hid_t file, const struct hm_rank_meta *m, enum hm_end end)
     rc |= hm_h5_attr_i64(g, "start_raw", m->start_raw_ns);
     rc |= hm_h5_attr_i64(g, "start_real", m->start_real_ns);
     rc |= hm_h5_attr_i64(g, "domain_leader", m->domain_leader);
+    rc |= hm_h5_attr_i64(g, "leader_index", m->leader_index);
     rc |= hm_h5_attr_text(g, "source", hm_source_name(m->source));
     rc |= hm_h5_attr_text(g, "host", m->host);
     rc |= hm_h5_attr_text(g, "boot_id", m->boot_id);
@@ -98,6 +99,7 @@ hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *m, uint32_t *end_p,
         return HM_E_DATA;
     memset(m, 0, sizeof(*m));
     int64_t v[9] = {0};
+    v[7] = HM_NO_ID;
     char end[32] = "", source[32] = "";
     int rc = hm_h5_attr_get_i64(g, "schema", &v[0]);
     if (rc == 0 && v[0] != HM_SCHEMA_VERSION) {
@@ -121,6 +123,7 @@ hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *m, uint32_t *end_p,
     rc |= hm_h5_attr_get_text(g, "end", end, sizeof(end));
     if (hm_h5_attr_get_text(g, "config", m->config, sizeof(m->config)))
         m->config[0] = 0;
+    (void)hm_h5_attr_get_i64(g, "leader_index", &v[7]); /* imported files have none */
     H5Gclose(g);
     if (rc)
         return HM_E_DATA;
@@ -133,6 +136,7 @@ hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *m, uint32_t *end_p,
     m->pid = (int32_t)v[4];
     m->nonce = (uint64_t)v[5];
     m->domain_leader = (uint32_t)v[6];
+    m->leader_index = (uint32_t)v[7];
     m->source = (uint32_t)name_index(source, source_name, N_SOURCES);
     *end_p = (uint32_t)name_index(end, end_name, N_ENDS);
     memset(lost_p, 0, HM_N_LOST * sizeof(*lost_p));

@@ -71,6 +71,8 @@ hm_status_t hm_rank_next(struct hm_rank *rank, struct hm_batch *batch_p);
  *  file ids (a track belongs to a rank). NULL = none. Strings are NUL-terminated. */
 const void *hm_rank_def(const struct hm_rank *rank, enum hm_def_kind kind, uint32_t id,
                         uint32_t *len_p);
+/** Is this run-wide communicator id one of the file's own? */
+int hm_rank_owns_comm(const struct hm_rank *rank, uint32_t id);
 uint32_t hm_rank_n_defs(const struct hm_rank *rank, enum hm_def_kind kind);
 void hm_rank_close(struct hm_rank *rank);
 

@@ -35,7 +35,8 @@ struct hm_rank_meta {
     uint64_t nonce;
     int64_t start_raw_ns, start_real_ns; /* the same instant in MONOTONIC_RAW and REALTIME */
     uint32_t source;                     /* enum hm_source */
-    uint32_t domain_leader;              /* 1: this rank took part in clock probes for its domain */
+    uint32_t domain_leader;              /* 1: this rank probes clocks for its domain */
+    uint32_t leader_index;               /* of its domain among the probing ones; HM_NO_ID = none */
     char host[64], boot_id[40], timens[24], run_id[128], program[256];
     char config[1024]; /* hm_config_print() */
 };

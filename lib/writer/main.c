@@ -125,6 +125,7 @@ static void read_known(struct hm_writer *w)
         meta->local_rank = pool->local_rank;
     }
     meta->domain_leader = pool->domain_leader;
+    meta->leader_index = pool->leader_index;
 }
 
 static void first_meta(struct hm_writer *w)

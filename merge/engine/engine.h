@@ -29,6 +29,7 @@ struct hm_engine {
     struct hm_run run;
     uint32_t rank_lo, rank_hi;
     struct hm_spool *arrival, *annot, *segment, *step;
+    struct hm_engine_more *more; /* of phases.c and sweep.c */
     struct hm_span *of_rank, *of_rank_step;
 };
 typedef hm_status_t (*hm_scan_func_t)(struct hm_engine *, uint32_t rank, struct hm_rank *,
@@ -50,6 +51,8 @@ hm_status_t hm_sweep_steps(struct hm_engine *e, hm_steps_func_t fn,
 typedef hm_status_t (*hm_team_func_t)(struct hm_team *team, void *arg);
 hm_status_t hm_team_run(uint32_t n_threads, hm_team_func_t fn, void *arg);
 
+/** How long hm_engine_open() waits for files that are still being written, ms (default 10 s). */
+extern int hm_engine_wait_ms;
 /** Phases, in this order. Each needs the ones before it (timeline needs up to match). */
 hm_status_t hm_engine_open(struct hm_team *team, const char *run, struct hm_engine *e_p);
 hm_status_t hm_engine_collect(struct hm_engine *e);

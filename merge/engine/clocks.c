@@ -1,0 +1,111 @@
+/* Clocks of a run: domains, probes, maps.
+ *
+ * Box: merge/engine. One domain needs nothing: its ranks share one clock.
+ */
+#include "engine/more.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_EDGES = 4096 };
+
+void hm_engine_problem(struct hm_engine *e, const char *file, const char *what)
+{
+    struct hm_problem *p = realloc(e->run.problem, (e->run.n_problems + 1) * sizeof(*p));
+    if (!p)
+        return;
+    e->run.problem = p;
+    snprintf(p[e->run.n_problems].file, sizeof(p->file), "%s", file);
+    snprintf(p[e->run.n_problems++].what, sizeof(p->what), "%s", what);
+}
+
+void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS])
+{
+    memset(map, 0, HM_N_CLOCKS * sizeof(*map));
+    if (e->more->align)
+        map[HM_CLOCK_RAW] = hm_align_domain(e->more->align, e->run.rank[i_rank].domain);
+}
+
+static hm_status_t read_probes(struct hm_engine *e, uint32_t i_rank,
+                               const uint32_t *domain_of_leader, uint32_t n_leaders,
+                               struct hm_edge *edge, size_t *n_p)
+{
+    struct hm_rank *r;
+    struct hm_batch b;
+    struct hm_query q = {.kinds = UINT64_C(1) << HM_EV_CLOCK_PROBE};
+    hm_status_t s = hm_rank_open(e->run.rank[i_rank].path, NULL, &e->run.names, &r);
+    if (s)
+        return s;
+    s = hm_rank_seek(r, &q);
+    struct hm_event *probe = NULL;
+    size_t n = 0;
+    while (s == HM_OK && (s = hm_rank_next(r, &b)) == HM_OK) {
+        struct hm_event *p = realloc(probe, (n + b.n) * sizeof(*p));
+        if (!p) {
+            s = HM_E_NOMEM;
+            break;
+        }
+        probe = p;
+        for (uint32_t i = 0; i < b.n; i++) {
+            uint32_t peer = b.ev[i].u.probe.peer;
+            if (peer >= n_leaders || domain_of_leader[peer] == HM_NO_ID)
+                continue; /* the peer's files are not here */
+            probe[n] = b.ev[i];
+            probe[n++].u.probe.peer = domain_of_leader[peer];
+        }
+    }
+    hm_rank_close(r);
+    if (s == HM_END) {
+        s = HM_OK;
+        *n_p += hm_edges_from_probes(e->run.rank[i_rank].domain, probe, n, edge + *n_p,
+                                     MAX_EDGES - *n_p);
+    }
+    free(probe);
+    return s;
+}
+
+hm_status_t hm_engine_clocks(struct hm_engine *e)
+{
+    struct hm_run *run = &e->run;
+    if (run->n_domains < 2)
+        return HM_OK;
+    uint32_t n_leaders = 0;
+    for (uint32_t i = 0; i < run->n_present; i++)
+        if (run->meta[i].leader_index != HM_NO_ID && run->meta[i].leader_index >= n_leaders &&
+            run->meta[i].leader_index < (1u << 20))
+            n_leaders = run->meta[i].leader_index + 1;
+    uint32_t *domain_of_leader = malloc((n_leaders + 1) * sizeof(*domain_of_leader));
+    struct hm_edge *edge = calloc(MAX_EDGES, sizeof(*edge));
+    size_t n = 0;
+    hm_status_t s = domain_of_leader && edge ? HM_OK : HM_E_NOMEM;
+    for (uint32_t i = 0; i < n_leaders && s == HM_OK; i++)
+        domain_of_leader[i] = HM_NO_ID;
+    for (uint32_t i = 0; i < run->n_present && s == HM_OK; i++)
+        if (run->meta[i].leader_index < n_leaders)
+            domain_of_leader[run->meta[i].leader_index] = run->rank[i].domain;
+    for (uint32_t i = 0; i < run->n_present && s == HM_OK; i++)
+        if (run->rank[i].rows[HM_EV_CLOCK_PROBE] && n < MAX_EDGES)
+            s = read_probes(e, i, domain_of_leader, n_leaders, edge, &n);
+    if (s == HM_OK)
+        s = hm_align_fit(run->n_domains, edge, n, NULL, 0, &e->more->align);
+    uint32_t n_unknown = 0;
+    for (uint32_t d = 0; d < run->n_domains && s == HM_OK; d++) {
+        struct hm_align_info info;
+        hm_align_report(e->more->align, d, &info);
+        n_unknown += d && !info.reachable;
+    }
+    if (n_unknown) {
+        char what[256];
+        snprintf(
+            what, sizeof(what),
+            "the clocks of %u of %u nodes were never compared: times across nodes are not used; "
+            "start under MPI so that clocks are probed",
+            n_unknown, run->n_domains);
+        e->more->clock_unknown = 1;
+        hm_engine_problem(e, "clocks", what);
+    }
+    free(domain_of_leader);
+    free(edge);
+    return s;
+}

@@ -1,0 +1,246 @@
+/* Collect: events of each rank -> arrivals and steps of its workers.
+ *
+ * Box: merge/engine. Rows of a worker lie together and in start order.
+ */
+#include "analysis/join.h"
+#include "engine/phases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rows { /* of one device of a process with several */
+    struct hm_arrival *a;
+    struct hm_annot *v;
+    size_t n, cap;
+};
+struct collect {
+    struct hm_engine *e;
+    const struct hm_rank *r;
+    struct hm_steps *steps[64];
+    uint32_t first_worker, n_workers, i_rank;
+    struct rows rows[64];
+    int64_t t0_ns, t1_ns;
+};
+
+int hm_engine_track(void *ctx, uint32_t track, uint32_t *type_p, uint32_t *device_p,
+                    uint32_t *stream_p)
+{
+    const struct hm_engine_rank *x = ctx;
+    uint32_t len;
+    const struct hm_def_track *t = hm_rank_def(x->rank, HM_DEF_TRACK, track, &len);
+    if (!t || len != sizeof(*t))
+        return 0;
+    *type_p = t->type;
+    *device_p = t->device;
+    *stream_p = t->stream;
+    return 1;
+}
+
+const char *hm_engine_string(void *ctx, uint32_t id)
+{
+    const struct hm_engine_rank *x = ctx;
+    return hm_run_string(&x->e->run, id);
+}
+
+uint32_t hm_engine_kernel_name_id(void *ctx, uint32_t kernel)
+{
+    const struct hm_engine_rank *x = ctx;
+    uint32_t len;
+    const struct hm_def_kernel *k = hm_rank_def(x->rank, HM_DEF_KERNEL, kernel, &len);
+    return k && len == sizeof(*k) ? k->name : HM_NO_ID;
+}
+
+static const char *kernel_name(void *ctx, uint32_t kernel)
+{
+    return hm_engine_string(ctx, hm_engine_kernel_name_id(ctx, kernel));
+}
+
+static int comm_of(void *ctx, uint32_t comm, struct hm_join_comm *comm_p)
+{
+    const struct hm_engine_rank *x = ctx;
+    uint32_t len;
+    const struct hm_def_comm *c = hm_rank_def(x->rank, HM_DEF_COMM, comm, &len);
+    if (!c || len != sizeof(*c) || c->n_ranks < 1)
+        return 0;
+    *comm_p = (struct hm_join_comm){.key = hm_comm_key(c->hash, c->nth),
+                                    .n_ranks = (uint32_t)c->n_ranks,
+                                    .device = (uint32_t)c->device,
+                                    .crank = c->crank};
+    return 1;
+}
+
+static uint32_t worker_of_device(const struct collect *c, uint32_t device)
+{
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        if (c->e->run.worker[c->first_worker + w].device == device)
+            return w;
+    return 0;
+}
+
+static hm_status_t keep_row(struct collect *c, struct hm_part *p)
+{
+    struct rows *r = &c->rows[worker_of_device(c, p->v.device)];
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 1024;
+        struct hm_arrival *a = realloc(r->a, cap * sizeof(*a));
+        if (a)
+            r->a = a;
+        struct hm_annot *v = a ? realloc(r->v, cap * sizeof(*v)) : NULL;
+        if (!v)
+            return HM_E_NOMEM;
+        r->v = v;
+        r->cap = cap;
+    }
+    r->a[r->n] = p->a;
+    r->v[r->n++] = p->v;
+    return HM_OK;
+}
+
+static hm_status_t take_rows(struct collect *c, struct hm_join *join)
+{
+    struct hm_part part[256];
+    size_t n;
+    hm_status_t s = HM_OK;
+    while (s == HM_OK && (n = hm_join_take(join, part, 256)))
+        for (size_t i = 0; i < n && s == HM_OK; i++) {
+            const struct hm_steps *steps = c->steps[worker_of_device(c, part[i].v.device)];
+            int64_t t = HM_IS_NONE(part[i].a.host_ns) ? part[i].a.start_ns : part[i].a.host_ns;
+            part[i].v.step = hm_steps_at(steps, t);
+            part[i].v.last_worker = HM_NO_ID;
+            s = keep_row(c, &part[i]);
+        }
+    return s;
+}
+
+static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_join *join)
+{
+    struct hm_batch b;
+    hm_status_t s;
+    struct hm_engine_rank x = {c->e, r};
+    while ((s = hm_rank_next(r, &b)) == HM_OK) {
+        for (uint32_t i = 0; i < b.n && s == HM_OK; i++) {
+            const struct hm_event *ev = &b.ev[i];
+            uint32_t type, device = 0, stream;
+            int on_gpu =
+                ev->kind == HM_EV_KERNEL || ev->kind == HM_EV_MEMCPY || ev->kind == HM_EV_MEMSET;
+            if (on_gpu)
+                hm_engine_track(&x, ev->track, &type, &device, &stream);
+            if (ev->t_ns < c->t0_ns && !(ev->flags & (HM_EVF_BAD_TIME | HM_EVF_NO_TIME)))
+                c->t0_ns = ev->t_ns;
+            if (ev->t_ns > c->t1_ns)
+                c->t1_ns = ev->t_ns;
+            for (uint32_t w = 0; w < c->n_workers && s == HM_OK; w++)
+                s = hm_steps_event(c->steps[w], ev,
+                                   on_gpu &&
+                                       c->e->run.worker[c->first_worker + w].device == device);
+            if (s == HM_OK)
+                s = hm_join_event(join, ev);
+        }
+        if (s == HM_OK)
+            s = take_rows(c, join);
+        if (s)
+            return s;
+    }
+    if (s == HM_END)
+        s = hm_join_end(join);
+    return s == HM_OK ? take_rows(c, join) : s;
+}
+
+static hm_status_t store_rows(struct collect *c)
+{
+    struct hm_engine *e = c->e;
+    hm_status_t s = HM_OK;
+    for (uint32_t w = 0; w < c->n_workers && s == HM_OK; w++) {
+        struct rows *r = &c->rows[w];
+        uint32_t worker = c->first_worker + w;
+        e->of_rank[worker] = (struct hm_span){hm_spool_count(e->arrival), r->n};
+        s = hm_spool_append(e->arrival, r->a, r->n);
+        if (s == HM_OK)
+            s = hm_spool_append(e->annot, r->v, r->n);
+        const struct hm_step_window *window = NULL;
+        size_t n = hm_steps_windows(c->steps[w], &window);
+        struct hm_step_window *copy = malloc((n + 1) * sizeof(*copy));
+        if (!copy)
+            return HM_E_NOMEM;
+        if (n)
+            memcpy(copy, window, n * sizeof(*copy));
+        if (n > 3) /* lazy loading, first use of the communicators */
+            copy[0].flags |= HM_STEP_WARMUP;
+        e->more->window[worker] = copy;
+        e->more->n_windows[worker] = n;
+    }
+    return s;
+}
+
+static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
+{
+    (void)ctx;
+    struct collect c = {.e = e, .r = r, .t0_ns = INT64_MAX, .t1_ns = INT64_MIN};
+    struct hm_join *join = NULL;
+    while (c.i_rank < e->run.n_present && (uint32_t)e->run.rank[c.i_rank].rank != rank)
+        c.i_rank++;
+    struct hm_rank_info *info = &e->run.rank[c.i_rank];
+    c.first_worker = hm_engine_first_worker(e, c.i_rank);
+    while (c.n_workers < 64 && c.first_worker + c.n_workers < e->run.n_workers &&
+           e->run.worker[c.first_worker + c.n_workers].rank == rank)
+        c.n_workers++;
+    struct hm_engine_rank x = {e, r};
+    struct hm_join_in in = {.ctx = &x,
+                            .track = hm_engine_track,
+                            .kernel_name = kernel_name,
+                            .comm = comm_of,
+                            .device = (uint32_t)info->device,
+                            .n_kernels = info->rows[HM_EV_KERNEL],
+                            .n_apis = info->rows[HM_EV_API],
+                            .n_launches = info->rows[HM_EV_NCCL_LAUNCH],
+                            .n_ops =
+                                (uint64_t)info->rows[HM_EV_NCCL_COLL] + info->rows[HM_EV_NCCL_P2P],
+                            .n_comms = info->n_comms,
+                            .only_comm = HM_NO_ID};
+    /* the one communicator of the process, by its run-wide id */
+    uint32_t len, n_defs = atomic_load(&e->run.names.head->n[HM_DEF_COMM]);
+    (void)n_defs;
+    for (uint32_t id = 0; info->n_comms == 1 && id < n_defs; id++) {
+        const struct hm_def_comm *d = hm_rank_def(r, HM_DEF_COMM, id, &len);
+        if (d && len == sizeof(*d) && hm_rank_owns_comm(r, id))
+            in.only_comm = id;
+    }
+    hm_status_t s = hm_join_create(&in, &join);
+    for (uint32_t w = 0; w < c.n_workers && s == HM_OK; w++)
+        s = hm_steps_create(&c.steps[w]);
+    if (s == HM_OK)
+        s = read_events(&c, r, join);
+    if (s == HM_OK)
+        s = store_rows(&c);
+    if (s == HM_OK) {
+        struct hm_join_stats stats;
+        hm_join_stats(join, &stats);
+        if (stats.source > e->more->source)
+            e->more->source = stats.source;
+        info->t0_ns = c.t0_ns == INT64_MAX ? 0 : c.t0_ns;
+        info->t1_ns = c.t1_ns;
+    }
+    for (uint32_t w = 0; w < c.n_workers; w++) {
+        hm_steps_destroy(c.steps[w]);
+        free(c.rows[w].a);
+        free(c.rows[w].v);
+    }
+    hm_join_destroy(join);
+    return s;
+}
+
+hm_status_t hm_engine_collect(struct hm_engine *e)
+{
+    static const uint64_t kinds =
+        UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY | UINT64_C(1) << HM_EV_MEMSET |
+        UINT64_C(1) << HM_EV_API | UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_NCCL_CALL |
+        UINT64_C(1) << HM_EV_NCCL_LAUNCH | UINT64_C(1) << HM_EV_NCCL_COLL |
+        UINT64_C(1) << HM_EV_NCCL_P2P | UINT64_C(1) << HM_EV_NCCL_CE;
+    const struct hm_query q = {.kinds = kinds};
+    hm_status_t s = hm_scan(e, &q, collect_rank, NULL);
+    e->more->step_source = "none";
+    for (uint32_t w = 0; w < e->run.n_workers; w++)
+        if (e->more->n_windows[w])
+            e->more->step_source = "marks";
+    return s;
+}

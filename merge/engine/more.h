@@ -1,0 +1,39 @@
+/* What the engine's files share. Box: merge/engine. */
+#ifndef HM_ENGINE_MORE_H
+#define HM_ENGINE_MORE_H
+
+#include "analysis/judge.h"
+#include "analysis/match.h"
+#include "analysis/steps.h"
+#include "engine/engine.h"
+#include "engine/spool.h"
+
+struct hm_kernel_row {
+    struct hm_kernel_stat stat;
+    uint32_t worker, pad;
+};
+struct hm_engine_more {
+    struct hm_align *align;     /* NULL: one domain */
+    uint32_t *domain_of_worker; /* domain as the fit numbers them */
+    int clock_unknown;
+    struct hm_step_window **window; /* [n_workers] */
+    size_t *n_windows;
+    struct hm_spool *launch, *part; /* matched launches; their parts, in the same order */
+    struct hm_spool *kernel;
+    struct hm_match_stats match;
+    struct hm_match_comm *comm;
+    uint8_t source; /* weakest arrival source */
+    const char *step_source;
+    struct hm_result result;
+};
+
+/** Clock maps of a rank file. */
+void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS]);
+/** Probes of the leaders -> e->more->align. */
+hm_status_t hm_engine_clocks(struct hm_engine *e);
+/** Adds a line to run.problem. */
+void hm_engine_problem(struct hm_engine *e, const char *file, const char *what);
+/** First worker of run.rank[i]. */
+uint32_t hm_engine_first_worker(const struct hm_engine *e, uint32_t i_rank);
+
+#endif
