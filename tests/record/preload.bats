@@ -33,8 +33,10 @@ probe_sh='while read -r l; do echo "$l"; done < /proc/$$/maps'
 }
 
 @test "sh: no new descriptor, one thread" {
-    sh -c 'echo /proc/$$/fd/* | sed "s,/proc/[0-9]*,,g"' >without
-    LD_PRELOAD=$lib sh -c 'echo /proc/$$/fd/* | sed "s,/proc/[0-9]*,,g"' >with
+    # no pipe inside: the shell would hold its ends for an uncertain time
+    list='for f in /proc/$$/fd/*; do echo "${f##*/}"; done'
+    sh -c "$list" >without
+    LD_PRELOAD=$lib sh -c "$list" >with
     cmp without with
     LD_PRELOAD=$lib sh -c 'echo /proc/$$/task/*' >tasks
     [ "$(wc -w <tasks)" -eq 1 ]
