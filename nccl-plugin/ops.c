@@ -38,7 +38,7 @@ static _Atomic uint32_t n_comms;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER; /* init alone, never a callback */
 
 static _Atomic uint64_t next_serial = 1;
-static _Atomic uint32_t next_launch = 1, next_group = 1, next_proxy = 1; /* 0 = none */
+static _Atomic uint32_t next_launch = 1, next_proxy = 1; /* 0 = none */
 
 /* Launches of this thread whose operations have not been announced yet. */
 struct pending {
@@ -151,7 +151,7 @@ static void commit(const struct hm_event *done)
 
 /* Takes a slot and writes its handle; the caller fills it in and lets go. kind 0 = the identity is
  * kept, no event comes of it. */
-static struct hm_op_slot *take(const struct hm_nccl_desc *desc, unsigned kind, uint64_t *handle_p)
+static struct hm_op_slot *take(enum hm_nccl_type type, unsigned kind, uint64_t *handle_p)
 {
     struct hm_event evicted = {0};
     uint64_t serial = atomic_fetch_add_explicit(&next_serial, 1, memory_order_relaxed);
@@ -166,12 +166,9 @@ static struct hm_op_slot *take(const struct hm_nccl_desc *desc, unsigned kind, u
         hm_lose(HM_LOST_NCCL_EVICTED, 1);
         return NULL;
     }
-    *handle_p = hm_handle_pack(desc->type, serial);
-    memset(&slot->ev, 0, sizeof(slot->ev));
-    memset(slot->mark_ns, 0, sizeof(slot->mark_ns));
+    *handle_p = hm_handle_pack(type, serial);
     slot->comm_slot = slot->launch = slot->call = HM_NO_ID;
-    slot->tid = 0;
-    slot->SLOT_TYPE = (uint64_t)desc->type;
+    slot->SLOT_TYPE = (uint64_t)type;
     slot->SLOT_FLAGS = OP_OPEN;
     if (kind && hm_on(kind)) {
         slot->ev.kind = (uint8_t)kind;
@@ -204,6 +201,15 @@ static struct identity identity_of(uint64_t handle)
     }
     if (type == HM_NT_VOID)
         return id;
+    if (type == HM_NT_BOUND) {
+        id.launch = (uint32_t)serial;
+        return id;
+    }
+    if (type == HM_NT_GROUP_API || type == HM_NT_GRAPH_API) { /* all there is to know of a group */
+        id.group = (uint32_t)serial;
+        id.flags = type == HM_NT_GRAPH_API ? HM_EVF_GRAPH : 0;
+        return id;
+    }
     struct hm_op_slot *slot = type == HM_NT_CTX ? NULL : hold(serial);
     if (slot && slot->SLOT_TYPE != (uint64_t)type) {
         hm_op_put(slot, 0);
@@ -217,8 +223,6 @@ static struct identity identity_of(uint64_t handle)
     id.call = slot->call;
     id.launch = slot->launch;
     id.flags = slot->ev.flags;
-    if (type == HM_NT_GROUP_API || type == HM_NT_GROUP)
-        id.group = slot->ev.u.group.group;
     if (type == HM_NT_PROXY_OP)
         id.proxy = slot->ev.u.proxy_op.proxy;
     hm_op_put(slot, 0);
@@ -427,31 +431,31 @@ void hm_nccl_fini(uint64_t ctx)
 
 /* ---- events ---- */
 
+/* The group's number is the serial in its handle: children need no look at the slot. */
 static void start_group_api(uint64_t *handle_p, const struct hm_nccl_desc *d)
 {
-    struct hm_op_slot *slot = take(d, HM_EV_NCCL_GROUP, handle_p);
+    enum hm_nccl_type type = d->graph ? HM_NT_GRAPH_API : HM_NT_GROUP_API;
+    struct hm_op_slot *slot = take(type, HM_EV_NCCL_GROUP, handle_p);
     if (!slot)
         return;
-    slot->ev.u.group.group = atomic_fetch_add_explicit(&next_group, 1, memory_order_relaxed);
+    uint64_t serial = 0;
+    hm_handle_unpack(*handle_p, &type, &serial);
+    slot->ev.u.group.group = (uint32_t)serial;
     slot->ev.u.group.depth = d->type == HM_NT_GROUP ? -1 : d->depth;
     slot->ev.flags = d->graph ? HM_EVF_GRAPH : 0;
     hm_op_put(slot, 0);
 }
 
-/* v5: the bracket around the operations of one launch; it carries that launch. */
+/* v5: the bracket around the operations of one launch; the handle is that launch, no slot. */
 static void start_group(uint64_t *handle_p, const struct hm_nccl_desc *d)
 {
     if (d->interface < 5) {
         start_group_api(handle_p, d);
         return;
     }
-    uint32_t comm = comm_of(d->ctx);
-    struct hm_op_slot *slot = take(d, 0, handle_p);
-    if (!slot)
-        return;
-    slot->comm_slot = comm;
-    slot->launch = launch_of_group(comm);
-    hm_op_put(slot, 0);
+    uint32_t launch = launch_of_group(comm_of(d->ctx));
+    if (launch != HM_NO_ID)
+        *handle_p = hm_handle_pack(HM_NT_BOUND, launch);
 }
 
 static void start_call(uint64_t *handle_p, const struct hm_nccl_desc *d)
@@ -464,7 +468,7 @@ static void start_call(uint64_t *handle_p, const struct hm_nccl_desc *d)
                          atomic_fetch_add_explicit(&comms[comm].n_p2p, 1, memory_order_relaxed);
         progress(&hm.view.comm[comm].n_called);
     }
-    struct hm_op_slot *slot = take(d, HM_EV_NCCL_CALL, handle_p);
+    struct hm_op_slot *slot = take(d->type, HM_EV_NCCL_CALL, handle_p);
     if (!slot)
         return;
     slot->comm_slot = comm;
@@ -490,7 +494,7 @@ static void start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d)
     uint32_t comm = comm_of(d->ctx);
     struct identity parent = identity_of(d->parent);
     uint32_t launch = atomic_fetch_add_explicit(&next_launch, 1, memory_order_relaxed);
-    struct hm_op_slot *slot = take(d, HM_EV_NCCL_LAUNCH, handle_p);
+    struct hm_op_slot *slot = take(d->type, HM_EV_NCCL_LAUNCH, handle_p);
     if (!slot) /* nothing would ever pop */
         return;
     slot->comm_slot = comm;
@@ -532,7 +536,7 @@ static void start_op(uint64_t *handle_p, const struct hm_nccl_desc *d)
                          atomic_fetch_add_explicit(&comms[comm].n_p2p, 1, memory_order_relaxed);
     }
     unsigned kind = d->type == HM_NT_COLL ? HM_EV_NCCL_COLL : HM_EV_NCCL_P2P;
-    struct hm_op_slot *slot = take(d, kind, handle_p);
+    struct hm_op_slot *slot = take(d->type, kind, handle_p);
     if (comm != HM_NO_ID)
         progress(&hm.view.comm[comm].n_coll);
     if (!slot)
@@ -573,7 +577,7 @@ static void start_proxy_op(uint64_t *handle_p, const struct hm_nccl_desc *d)
         if (comm == HM_NO_ID)
             comm = parent.comm;
     }
-    struct hm_op_slot *slot = take(d, HM_EV_PROXY_OP, handle_p);
+    struct hm_op_slot *slot = take(d->type, HM_EV_PROXY_OP, handle_p);
     if (!slot)
         return;
     slot->comm_slot = comm;
@@ -598,7 +602,7 @@ static void start_proxy_step(uint64_t *handle_p, const struct hm_nccl_desc *d)
     if (!hm_on(HM_EV_PROXY_STEP))
         return;
     struct identity parent = identity_of(d->parent);
-    struct hm_op_slot *slot = take(d, HM_EV_PROXY_STEP, handle_p);
+    struct hm_op_slot *slot = take(d->type, HM_EV_PROXY_STEP, handle_p);
     if (!slot)
         return;
     slot->ev.u.proxy_step.proxy = parent.proxy;
@@ -611,7 +615,7 @@ static void start_kernel_ch(uint64_t *handle_p, const struct hm_nccl_desc *d)
 {
     struct identity parent = identity_of(d->parent);
     uint32_t comm = parent.comm != HM_NO_ID ? parent.comm : comm_of(d->ctx);
-    struct hm_op_slot *slot = take(d, HM_EV_KERNEL_CH, handle_p);
+    struct hm_op_slot *slot = take(d->type, HM_EV_KERNEL_CH, handle_p);
     if (!slot)
         return;
     slot->comm_slot = comm;
@@ -677,7 +681,7 @@ static struct hm_op_slot *running(uint64_t handle, enum hm_nccl_type *type_p)
     case HM_HANDLE_OURS:
         break;
     }
-    if (*type_p == HM_NT_VOID)
+    if (*type_p == HM_NT_VOID || *type_p == HM_NT_BOUND)
         return NULL;
     struct hm_op_slot *slot = *type_p == HM_NT_CTX ? NULL : hold(serial);
     if (slot &&
@@ -712,9 +716,12 @@ void hm_nccl_state(uint64_t handle, int state, uint64_t value)
         return;
     struct hm_event *ev = &slot->ev;
     if (ev->kind) {
-        if (type == HM_NT_GROUP_API && state == HM_NCCL_STATE_START_API_STOP)
+        /* a call without ncclGroupStart has neither end: two clock reads saved */
+        int is_group =
+            (type == HM_NT_GROUP_API || type == HM_NT_GRAPH_API) && ev->u.group.depth > 1;
+        if (is_group && state == HM_NCCL_STATE_START_API_STOP)
             ev->u.group.start_api_ns = hm_now() - ev->t_ns;
-        else if (type == HM_NT_GROUP_API && state == HM_NCCL_STATE_END_API_START)
+        else if (is_group && state == HM_NCCL_STATE_END_API_START)
             ev->u.group.end_api_ns = hm_now() - ev->t_ns;
         else if (type == HM_NT_PROXY_STEP)
             mark_step(ev, state, value);
