@@ -85,8 +85,13 @@ static uint32_t thread_track(struct hm_cupti_reader *r, uint32_t tid)
     uint32_t track = HM_NO_ID;
     for (uint32_t k = 0; k < hm.view.n_threads; k++) {
         const struct hm_thread *row = &hm.view.thread[k];
-        if (atomic_load_explicit(&row->tid, memory_order_acquire) == tid && row->n_chunks) {
-            track = row->track;
+        if (atomic_load_explicit(&row->tid, memory_order_acquire) == tid) {
+            const void *def;
+            uint32_t len;
+            /* the row may be older than its track */
+            if (!hm_defs_get(&hm.view.defs, HM_DEF_TRACK, row->track, &def, &len) &&
+                ((const struct hm_def_track *)def)->tid == tid)
+                track = row->track;
             break;
         }
     }

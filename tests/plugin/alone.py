@@ -36,4 +36,6 @@ joined = [api[c] for c in sorted(col("/kernel/correlation"))]
 same("kernel -> launch", joined, [v for k in launch for v in (0, k)])
 same("comm.hash", col("/def/comm/hash"), [0x1234])
 same("comm.crank", col("/def/comm/crank"), [rank])
+# all of it happened on one thread, and CUPTI's calls are drawn there too
+same("track", len(set(col("/nccl/launch/track") + col("/api/track") + col("/nccl/coll/track"))), 1)
 print("ok")
