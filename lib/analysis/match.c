@@ -274,7 +274,9 @@ static void decide(struct hm_match *m, struct hm_launch *l, struct hm_part *p, s
     }
     if (n > 1 && l->u_ns > m->stats.error_max_ns)
         m->stats.error_max_ns = l->u_ns;
-    uint16_t flags = (uint16_t)(n > 1 ? HM_ANNOT_MATCHED : 0);
+    /* clocks that were never compared: who waited for whom cannot be said from them */
+    int blind = l->u_ns > UINT32_MAX;
+    uint16_t flags = (uint16_t)(n > 1 && !blind ? HM_ANNOT_MATCHED : 0);
     if (n < members)
         flags |= HM_ANNOT_PARTIAL;
     for (size_t i = 0; i < n; i++) {

@@ -23,8 +23,12 @@ void hm_engine_problem(struct hm_engine *e, const char *file, const char *what)
 void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS])
 {
     memset(map, 0, HM_N_CLOCKS * sizeof(*map));
-    if (e->more->align)
-        map[HM_CLOCK_RAW] = hm_align_domain(e->more->align, e->run.rank[i_rank].domain);
+    uint32_t domain = e->run.rank[i_rank].domain;
+    if (!e->more->align)
+        return;
+    map[HM_CLOCK_RAW] = hm_align_domain(e->more->align, domain);
+    if (!map[HM_CLOCK_RAW].n && e->more->rough && domain)
+        map[HM_CLOCK_RAW] = (struct hm_timemap){&e->more->rough[domain], 1, 0};
 }
 
 static hm_status_t read_probes(struct hm_engine *e, uint32_t i_rank,
@@ -65,6 +69,33 @@ static hm_status_t read_probes(struct hm_engine *e, uint32_t i_rank,
     return s;
 }
 
+/* A domain that no probe reaches is put where its wall clock says, so that a picture of it makes
+ * sense. Nothing is concluded from it: its error stays unbounded. */
+static hm_status_t place_roughly(struct hm_engine *e)
+{
+    const struct hm_run *run = &e->run;
+    int64_t ahead0 = 0;
+    e->more->rough = calloc(run->n_domains, sizeof(*e->more->rough));
+    if (!e->more->rough)
+        return HM_E_NOMEM;
+    for (uint32_t i = run->n_present; i; i--) { /* the first rank of a domain speaks for it */
+        const struct hm_rank_meta *m = &run->meta[i - 1];
+        int64_t ahead;
+        if (__builtin_sub_overflow(m->start_real_ns, m->start_raw_ns, &ahead) || !m->start_real_ns)
+            continue;
+        if (!run->rank[i - 1].domain)
+            ahead0 = ahead;
+        e->more->rough[run->rank[i - 1].domain].y0_ns = ahead;
+    }
+    for (uint32_t d = 0; d < run->n_domains; d++) {
+        struct hm_timeseg *r = &e->more->rough[d];
+        int64_t ahead = r->y0_ns;
+        if (!ahead || __builtin_sub_overflow(ahead, ahead0, &r->y0_ns))
+            r->y0_ns = 0;
+    }
+    return HM_OK;
+}
+
 hm_status_t hm_engine_clocks(struct hm_engine *e)
 {
     struct hm_run *run = &e->run;
@@ -103,6 +134,7 @@ hm_status_t hm_engine_clocks(struct hm_engine *e)
             "start under MPI so that clocks are probed",
             n_unknown, run->n_domains);
         e->more->clock_unknown = 1;
+        s = place_roughly(e);
         hm_engine_problem(e, "clocks", what);
     }
     free(domain_of_leader);

@@ -20,6 +20,7 @@ struct collect {
     uint32_t first_worker, n_workers, i_rank;
     struct rows rows[64];
     int64_t t0_ns, t1_ns;
+    int64_t gpu0_ns[64], gpu1_ns[64]; /* first and last device operation of a worker */
 };
 
 int hm_engine_track(void *ctx, uint32_t track, uint32_t *type_p, uint32_t *device_p,
@@ -96,6 +97,28 @@ static hm_status_t keep_row(struct collect *c, struct hm_part *p)
     return HM_OK;
 }
 
+/* Notes the workers of a communicator that no definition names. */
+static hm_status_t keep_lone(struct collect *c, uint64_t key, uint32_t worker)
+{
+    const struct hm_run *run = &c->e->run;
+    struct hm_engine_more *m = c->e->more;
+    for (uint32_t i = 0; i < run->n_comms; i++)
+        if (run->comm[i].key == key)
+            return HM_OK;
+    for (size_t i = m->n_lone; i; i--) { /* a rank's own lie at the end */
+        if (m->lone[i - 1].worker < c->first_worker)
+            break;
+        if (m->lone[i - 1].key == key && m->lone[i - 1].worker == worker)
+            return HM_OK;
+    }
+    struct hm_lone_comm *p = realloc(m->lone, (m->n_lone + 1) * sizeof(*p));
+    if (!p)
+        return HM_E_NOMEM;
+    m->lone = p;
+    p[m->n_lone++] = (struct hm_lone_comm){key, worker, 0};
+    return HM_OK;
+}
+
 static hm_status_t take_rows(struct collect *c, struct hm_join *join)
 {
     struct hm_part part[256];
@@ -103,11 +126,14 @@ static hm_status_t take_rows(struct collect *c, struct hm_join *join)
     hm_status_t s = HM_OK;
     while (s == HM_OK && (n = hm_join_take(join, part, 256)))
         for (size_t i = 0; i < n && s == HM_OK; i++) {
-            const struct hm_steps *steps = c->steps[worker_of_device(c, part[i].v.device)];
+            uint32_t w = worker_of_device(c, part[i].v.device);
+            const struct hm_steps *steps = c->steps[w];
             int64_t t = HM_IS_NONE(part[i].a.host_ns) ? part[i].a.start_ns : part[i].a.host_ns;
             part[i].v.step = hm_steps_at(steps, t);
             part[i].v.last_worker = HM_NO_ID;
             s = keep_row(c, &part[i]);
+            if (s == HM_OK && part[i].a.confidence == HM_JOIN_ORDER)
+                s = keep_lone(c, part[i].a.comm, c->first_worker + w);
         }
     return s;
 }
@@ -129,10 +155,16 @@ static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_j
                 c->t0_ns = ev->t_ns;
             if (ev->t_ns > c->t1_ns)
                 c->t1_ns = ev->t_ns;
-            for (uint32_t w = 0; w < c->n_workers && s == HM_OK; w++)
-                s = hm_steps_event(c->steps[w], ev,
-                                   on_gpu &&
-                                       c->e->run.worker[c->first_worker + w].device == device);
+            for (uint32_t w = 0; w < c->n_workers && s == HM_OK; w++) {
+                int mine = on_gpu && c->e->run.worker[c->first_worker + w].device == device;
+                s = hm_steps_event(c->steps[w], ev, mine);
+                if (!mine || ev->flags & HM_EVF_BAD_TIME || ev->dur_ns < 0)
+                    continue;
+                if (ev->t_ns < c->gpu0_ns[w])
+                    c->gpu0_ns[w] = ev->t_ns;
+                if (ev->t_ns + ev->dur_ns > c->gpu1_ns[w])
+                    c->gpu1_ns[w] = ev->t_ns + ev->dur_ns;
+            }
             if (s == HM_OK)
                 s = hm_join_event(join, ev);
         }
@@ -146,6 +178,35 @@ static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_j
     return s == HM_OK ? take_rows(c, join) : s;
 }
 
+/* Windows of one worker. Without steps, or with a single one, the whole recording is looked at:
+ * from the first to the last operation of the device. */
+static hm_status_t store_windows(struct collect *c, uint32_t w)
+{
+    struct hm_engine *e = c->e;
+    struct rows *r = &c->rows[w];
+    uint32_t worker = c->first_worker + w;
+    const struct hm_step_window *window = NULL;
+    size_t n = hm_steps_windows(c->steps[w], &window);
+    struct hm_step_window *copy = malloc((n + 1) * sizeof(*copy));
+    if (!copy)
+        return HM_E_NOMEM;
+    if (n)
+        memcpy(copy, window, n * sizeof(*copy));
+    if (n)
+        e->more->step_source = "marks";
+    if (n < 2 && c->gpu1_ns[w] > c->gpu0_ns[w]) {
+        copy[0] = (struct hm_step_window){c->gpu0_ns[w], c->gpu1_ns[w], n ? copy[0].step : 0, 0};
+        n = 1;
+        for (size_t i = 0; i < r->n; i++)
+            r->v[i].step = copy[0].step;
+    }
+    if (n > 3) /* lazy loading, first use of the communicators */
+        copy[0].flags |= HM_STEP_WARMUP;
+    e->more->window[worker] = copy;
+    e->more->n_windows[worker] = n;
+    return HM_OK;
+}
+
 static hm_status_t store_rows(struct collect *c)
 {
     struct hm_engine *e = c->e;
@@ -153,21 +214,12 @@ static hm_status_t store_rows(struct collect *c)
     for (uint32_t w = 0; w < c->n_workers && s == HM_OK; w++) {
         struct rows *r = &c->rows[w];
         uint32_t worker = c->first_worker + w;
+        s = store_windows(c, w);
         e->of_rank[worker] = (struct hm_span){hm_spool_count(e->arrival), r->n};
-        s = hm_spool_append(e->arrival, r->a, r->n);
+        if (s == HM_OK)
+            s = hm_spool_append(e->arrival, r->a, r->n);
         if (s == HM_OK)
             s = hm_spool_append(e->annot, r->v, r->n);
-        const struct hm_step_window *window = NULL;
-        size_t n = hm_steps_windows(c->steps[w], &window);
-        struct hm_step_window *copy = malloc((n + 1) * sizeof(*copy));
-        if (!copy)
-            return HM_E_NOMEM;
-        if (n)
-            memcpy(copy, window, n * sizeof(*copy));
-        if (n > 3) /* lazy loading, first use of the communicators */
-            copy[0].flags |= HM_STEP_WARMUP;
-        e->more->window[worker] = copy;
-        e->more->n_windows[worker] = n;
     }
     return s;
 }
@@ -205,6 +257,10 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
         if (d && len == sizeof(*d) && hm_rank_owns_comm(r, id))
             in.only_comm = id;
     }
+    for (uint32_t w = 0; w < 64; w++) {
+        c.gpu0_ns[w] = INT64_MAX;
+        c.gpu1_ns[w] = INT64_MIN;
+    }
     hm_status_t s = hm_join_create(&in, &join);
     for (uint32_t w = 0; w < c.n_workers && s == HM_OK; w++)
         s = hm_steps_create(&c.steps[w]);
@@ -237,10 +293,6 @@ hm_status_t hm_engine_collect(struct hm_engine *e)
         UINT64_C(1) << HM_EV_NCCL_LAUNCH | UINT64_C(1) << HM_EV_NCCL_COLL |
         UINT64_C(1) << HM_EV_NCCL_P2P | UINT64_C(1) << HM_EV_NCCL_CE;
     const struct hm_query q = {.kinds = kinds};
-    hm_status_t s = hm_scan(e, &q, collect_rank, NULL);
     e->more->step_source = "none";
-    for (uint32_t w = 0; w < e->run.n_workers; w++)
-        if (e->more->n_windows[w])
-            e->more->step_source = "marks";
-    return s;
+    return hm_scan(e, &q, collect_rank, NULL);
 }

@@ -129,36 +129,76 @@ static hm_status_t store_window(struct sweep *s, size_t n, struct hm_launch *lau
     return st;
 }
 
+static int by_lone(const void *a, const void *b)
+{
+    const struct hm_lone_comm *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->worker > y->worker) - (x->worker < y->worker);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct hm_match_comm *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* Members = those that used it: nothing else is known about a communicator known by order. */
+static hm_status_t lone_comms(struct hm_engine *e)
+{
+    struct hm_engine_more *m = e->more;
+    qsort(m->lone, m->n_lone, sizeof(*m->lone), by_lone);
+    for (size_t i = 0, end; i < m->n_lone; i = end) {
+        for (end = i + 1; end < m->n_lone && m->lone[end].key == m->lone[i].key;)
+            end++;
+        uint32_t *member = malloc((end - i) * sizeof(*member)), n = 0;
+        if (!member)
+            return HM_E_NOMEM;
+        for (size_t k = i; k < end; k++)
+            if (!n || member[n - 1] != m->lone[k].worker)
+                member[n++] = m->lone[k].worker;
+        m->comm[m->n_comms++] = (struct hm_match_comm){m->lone[i].key, n, n, member};
+    }
+    return HM_OK;
+}
+
 static hm_status_t match_comms(struct hm_engine *e, struct hm_match_in *in)
 {
-    struct hm_match_comm *c = calloc(e->run.n_comms + 1, sizeof(*c));
-    if (!c)
+    struct hm_engine_more *m = e->more;
+    m->comm = calloc(e->run.n_comms + m->n_lone + 1, sizeof(*m->comm));
+    if (!m->comm)
         return HM_E_NOMEM;
     for (uint32_t i = 0; i < e->run.n_comms; i++) {
         const struct hm_comm *from = &e->run.comm[i];
         uint32_t *member = malloc((from->n_seen + 1) * sizeof(*member)), n = 0;
-        if (!member) {
-            free(c);
+        if (!member)
             return HM_E_NOMEM;
-        }
         for (uint32_t k = 0; k < from->n_ranks; k++)
             if (from->worker[k] != HM_NO_ID)
                 member[n++] = from->worker[k];
-        c[i] = (struct hm_match_comm){from->key, from->n_ranks, n, member};
+        m->comm[m->n_comms++] = (struct hm_match_comm){from->key, from->n_ranks, n, member};
     }
-    e->more->comm = c;
-    in->comm = c;
-    in->n_comms = e->run.n_comms;
-    return HM_OK;
+    hm_status_t s = lone_comms(e);
+    qsort(m->comm, m->n_comms, sizeof(*m->comm), by_key);
+    in->comm = m->comm;
+    in->n_comms = m->n_comms;
+    return s;
 }
 
 static uint32_t member_of(void *ctx, uint64_t comm, uint32_t crank)
 {
     const struct hm_engine *e = ctx;
-    for (uint32_t i = 0; i < e->run.n_comms; i++)
-        if (e->run.comm[i].key == comm)
-            return crank < e->run.comm[i].n_ranks ? e->run.comm[i].worker[crank] : HM_NO_ID;
-    return HM_NO_ID;
+    uint32_t lo = 0, hi = e->run.n_comms;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (e->run.comm[mid].key < comm)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == e->run.n_comms || e->run.comm[lo].key != comm || crank >= e->run.comm[lo].n_ranks)
+        return HM_NO_ID;
+    return e->run.comm[lo].worker[crank];
 }
 
 hm_status_t hm_engine_match(struct hm_engine *e)

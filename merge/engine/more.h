@@ -12,6 +12,10 @@ struct hm_kernel_row {
     struct hm_kernel_stat stat;
     uint32_t worker, pad;
 };
+struct hm_lone_comm { /* a communicator known by order alone, and one of its workers */
+    uint64_t key;
+    uint32_t worker, pad;
+};
 struct hm_engine_more {
     struct hm_align *align;     /* NULL: one domain */
     uint32_t *domain_of_worker; /* domain as the fit numbers them */
@@ -21,8 +25,12 @@ struct hm_engine_more {
     struct hm_spool *launch, *part; /* matched launches; their parts, in the same order */
     struct hm_spool *kernel;
     struct hm_match_stats match;
-    struct hm_match_comm *comm;
-    uint8_t source; /* weakest arrival source */
+    struct hm_match_comm *comm; /* those of the run, then the ones known by order; by key */
+    uint32_t n_comms;
+    struct hm_lone_comm *lone;
+    size_t n_lone;
+    struct hm_timeseg *rough; /* [n_domains] clocks never compared: placed by the time of day */
+    uint8_t source;           /* weakest arrival source */
     const char *step_source;
     struct hm_result result;
 };

@@ -63,9 +63,11 @@ void hm_engine_close(struct hm_engine *e)
         free(e->more->window);
         free(e->more->n_windows);
         free(e->more->domain_of_worker);
-        for (uint32_t i = 0; e->more->comm && i < e->run.n_comms; i++)
+        for (uint32_t i = 0; e->more->comm && i < e->more->n_comms; i++)
             free((void *)(uintptr_t)e->more->comm[i].member);
         free(e->more->comm);
+        free(e->more->lone);
+        free(e->more->rough);
         if (e->more->align)
             hm_align_free(e->more->align);
         hm_result_clear(&e->more->result);
