@@ -1,8 +1,8 @@
 # One block at configure time that says what will be built.
 if(HM_CUDA)
-  set(cuda "yes: ${CUDAToolkit_VERSION} (CUPTI source, virtual GPU, example)")
+  set(cuda "yes: ${CUDAToolkit_VERSION} (virtual GPU, example, CUPTI tests)")
 else()
-  set(cuda "no: no CUPTI source, no virtual GPU, no example (set HM_WITH_CUDA=ON to insist)")
+  set(cuda "no: no virtual GPU, no example; kernels are still recorded where libcupti is found at run time")
 endif()
 if(HM_MPI)
   set(mpi "yes: ${MPI_C_VERSION} (examples and tests only)")
