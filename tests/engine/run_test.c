@@ -90,9 +90,10 @@ Test(run, demo_with_a_slow_gpu)
         cr_assert_eq(l[i].func, HM_NCCL_ALLREDUCE);
         cr_assert_eq(l[i].u_ns, 0, "one clock");
         cr_assert_eq(l[i].confidence, HM_JOIN_EXTERNAL);
-        /* 16 kernels of forward (7.2 ms in all) and 2 of backward (3 ms), all 20 % longer */
+        /* the optimizer of the step before (0.9 ms), 16 kernels of forward (7.2 ms in all) and 2 of
+         * backward (3 ms), all 20 % longer */
         if (i % 4 == 0 && i) /* ranks do not start at one instant */
-            cr_assert(llabs(l[i].last_ns - l[i].second_ns - 2040000) < 100000, "%ld",
+            cr_assert(llabs(l[i].last_ns - l[i].second_ns - 2220000) < 100000, "%ld",
                       (long)(l[i].last_ns - l[i].second_ns));
     }
     free(l);
