@@ -1,0 +1,323 @@
+/* Judge: takes launches, segments, step parts and kernel statistics; asks the parts in order.
+ *
+ * Box: lib/analysis. Pure, one thread per object. Memory: about 250 bytes a part of the analysed
+ * run, because the replay needs the whole graph.
+ */
+#include "analysis/judge_inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hm_by_i64(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+int64_t hm_median(int64_t *v, size_t n)
+{
+    qsort(v, n, sizeof(*v), hm_by_i64);
+    return v[(n - 1) / 2];
+}
+
+char *hm_text(const char *fmt, ...)
+{
+    char *s = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&s, fmt, ap) < 0)
+        s = NULL;
+    va_end(ap);
+    return s;
+}
+
+void hm_list_add(char **list_p, const char *fmt, ...)
+{
+    char *s = NULL, *all = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&s, fmt, ap) < 0)
+        s = NULL;
+    va_end(ap);
+    if (s && asprintf(&all, "%s%s\n", *list_p ? *list_p : "", s) > 0) {
+        free(*list_p);
+        *list_p = all;
+    }
+    free(s);
+}
+
+const char *hm_judge_host(const struct hm_judge *j, uint32_t worker)
+{
+    const struct hm_run *run = j->in.run;
+    for (uint32_t i = 0; i < run->n_present; i++)
+        if (run->rank[i].rank == (int32_t)run->worker[worker].rank)
+            return run->rank[i].host ? run->rank[i].host : "";
+    return "";
+}
+
+hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judge_p)
+{
+    struct hm_judge *j = calloc(1, sizeof(*j));
+    if (!j || !(j->worker = calloc(in->run->n_workers + 1, sizeof(*j->worker)))) {
+        free(j);
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    }
+    j->in = *in;
+    j->n_workers = in->run->n_workers;
+    j->t0_ns = INT64_MAX;
+    *judge_p = j;
+    return HM_OK;
+}
+
+void hm_judge_destroy(struct hm_judge *j)
+{
+    if (!j)
+        return;
+    for (uint32_t w = 0; w < j->n_workers; w++) {
+        free(j->worker[w].of_arrival);
+        free(j->worker[w].kernel);
+    }
+    free(j->worker);
+    free(j->part);
+    free(j->launch);
+    free(j->step);
+    free(j->late);
+    free(j->cause_ns);
+    free(j);
+}
+
+static int reserve(void **v_p, size_t *cap_p, size_t n, size_t size)
+{
+    if (n <= *cap_p)
+        return 1;
+    size_t cap = *cap_p ? *cap_p : 256;
+    while (cap < n)
+        cap *= 2;
+    void *v = realloc(*v_p, cap * size);
+    if (!v)
+        return 0;
+    *v_p = v;
+    *cap_p = cap;
+    return 1;
+}
+
+static uint32_t part_of_arrival(const struct hm_jworker *w, uint32_t i)
+{
+    return i < w->n_arrivals ? w->of_arrival[i] : HM_NO_ID;
+}
+
+static int remember(struct hm_jworker *w, uint32_t i_arrival, uint32_t part)
+{
+    if (i_arrival >= w->n_arrivals) {
+        size_t cap = w->cap_arrivals;
+        if (!reserve((void **)&w->of_arrival, &cap, (size_t)i_arrival + 1, sizeof(uint32_t)))
+            return 0;
+        w->cap_arrivals = (uint32_t)cap;
+        for (uint32_t i = w->n_arrivals; i < i_arrival; i++)
+            w->of_arrival[i] = HM_NO_ID;
+        w->n_arrivals = i_arrival + 1;
+    }
+    w->of_arrival[i_arrival] = part;
+    return 1;
+}
+
+static int64_t wait_of(const struct hm_part *p)
+{
+    if (!(p->v.flags & HM_ANNOT_MATCHED))
+        return 0;
+    int64_t until = p->v.last_ns < p->a.end_ns ? p->v.last_ns : p->a.end_ns;
+    return until > p->a.start_ns ? until - p->a.start_ns : 0;
+}
+
+static void take_part(struct hm_judge *j, const struct hm_window *w, const struct hm_part *p,
+                      uint32_t launch, struct hm_jpart *q)
+{
+    struct hm_jworker *worker = &j->worker[p->worker];
+    *q = (struct hm_jpart){.start_ns = p->a.start_ns,
+                           .end_ns = p->a.end_ns,
+                           .ready_ns = p->a.start_ns,
+                           .carry_ns = p->a.start_ns,
+                           .wait_ns = wait_of(p),
+                           .worker = p->worker,
+                           .launch = launch,
+                           .base = HM_NO_ID,
+                           .before = HM_NO_ID,
+                           .common = HM_NO_ID,
+                           .source = HM_NO_ID};
+    if (p->i_segment == HM_NO_ID || p->i_segment >= w->n_segments)
+        return;
+    const struct hm_segment *s = &w->segment[p->i_segment];
+    q->has_segment = 1;
+    q->gate = s->gate;
+    q->ready_ns = s->ready_ns;
+    q->carry_ns = s->carry_ns;
+    q->base = part_of_arrival(worker, s->base);
+    q->before = part_of_arrival(worker, s->before);
+    const int64_t part[HM_N_C] = {s->compute_ns,     s->comm_transfer_ns, s->comm_wait_ns,
+                                  s->memcpy_ns,      s->idle_input_ns,    s->idle_host_ns,
+                                  s->idle_queue_ns,  s->idle_serial_ns,   s->idle_module_ns,
+                                  s->idle_blocked_ns};
+    memcpy(q->part_ns, part, sizeof(part));
+}
+
+hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_launches; i++)
+        n += w->launch[i].n_present;
+    if (j->n_parts + n >= HM_NO_ID)
+        return hm_fail(HM_E_LIMIT, "judge", "more than 4 G parts of launches");
+    if (!reserve((void **)&j->part, &j->cap_parts, j->n_parts + n, sizeof(*j->part)) ||
+        !reserve((void **)&j->launch, &j->cap_launches, j->n_launches + w->n_launches,
+                 sizeof(*j->launch)))
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    for (size_t i = 0; i < w->n_launches; i++) {
+        const struct hm_launch *l = &w->launch[i];
+        uint32_t first = (uint32_t)j->n_parts, i_launch = (uint32_t)j->n_launches++;
+        struct hm_jlaunch *q = &j->launch[i_launch];
+        *q = (struct hm_jlaunch){.comm = l->comm,
+                                 .bytes = l->bytes,
+                                 .first_ns = l->first_ns,
+                                 .last_ns = l->last_ns,
+                                 .end1_ns = l->end1_ns,
+                                 .end2_ns = l->end2_ns,
+                                 .u_ns = l->u_ns,
+                                 .first_part = first,
+                                 .seq = l->seq,
+                                 .i_step = l->step, /* the step's number until all are known */
+                                 .last_worker = l->last_worker,
+                                 .n_members = l->n_members,
+                                 .reference = HM_NO_ID,
+                                 .flags = l->flags,
+                                 .func = l->func};
+        for (uint32_t k = 0; k < l->n_present; k++) {
+            const struct hm_part *p = &w->part[l->i_part + k];
+            if (p->worker >= j->n_workers)
+                continue;
+            take_part(j, w, p, i_launch, &j->part[j->n_parts]);
+            if (!remember(&j->worker[p->worker], p->i_arrival, (uint32_t)j->n_parts))
+                return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+            j->n_parts++;
+        }
+        q->n_parts = (uint32_t)j->n_parts - first;
+        for (uint32_t k = 0; k < q->n_parts && !(l->flags & HM_LAUNCH_SYNCHRONOUS); k++) {
+            uint32_t src = w->part[l->i_part + k].v.last_worker;
+            for (uint32_t m = 0; m < q->n_parts; m++)
+                if (j->part[first + m].worker == src && m != k)
+                    j->part[first + k].source = first + m;
+        }
+    }
+    return HM_OK;
+}
+
+hm_status_t hm_judge_steps(struct hm_judge *j, const struct hm_step_part *p, const uint32_t *worker,
+                           size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (worker[i] >= j->n_workers)
+            continue;
+        int fresh = !j->n_steps || j->step[j->n_steps - 1].step != p[i].step;
+        if (fresh) {
+            if (!reserve((void **)&j->step, &j->cap_steps, j->n_steps + 1, sizeof(*j->step)))
+                return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+            j->step[j->n_steps++] = (struct hm_jstep){.step = p[i].step, .last_worker = HM_NO_ID};
+        }
+        struct hm_jstep *s = &j->step[j->n_steps - 1];
+        if (p[i].flags & (HM_STEP_WARMUP | HM_STEP_OWN_FLUSH | HM_STEP_PARTIAL))
+            s->pad = 1; /* left out as a whole, below */
+        s->n++;
+        s->time_ns += p[i].t1_ns - p[i].t0_ns;
+        s->compute_ns += p[i].compute_ns;
+        s->exposed_ns += p[i].comm_ns - p[i].overlap_ns;
+        s->stall_ns += p[i].stall_ns;
+        s->input_ns += p[i].input_ns < p[i].idle_ns ? p[i].input_ns : p[i].idle_ns;
+        if (s->pad)
+            continue;
+        struct hm_step_part *sum = &j->worker[worker[i]].sum;
+        sum->t1_ns += p[i].t1_ns - p[i].t0_ns;
+        sum->compute_ns += p[i].compute_ns;
+        sum->transfer_ns += p[i].transfer_ns;
+        sum->wait_ns += p[i].wait_ns;
+        sum->memcpy_ns += p[i].memcpy_ns;
+        sum->idle_ns += p[i].idle_ns;
+        sum->comm_ns += p[i].comm_ns;
+        sum->overlap_ns += p[i].overlap_ns;
+        sum->stall_ns += p[i].stall_ns;
+        sum->host_sync_ns += p[i].host_sync_ns;
+        sum->input_ns += p[i].input_ns;
+        sum->n_kernels += p[i].n_kernels;
+        j->t0_ns = p[i].t0_ns < j->t0_ns ? p[i].t0_ns : j->t0_ns;
+    }
+    return HM_OK;
+}
+
+hm_status_t hm_judge_kernels(struct hm_judge *j, uint32_t worker, const struct hm_kernel_stat *k,
+                             size_t n)
+{
+    if (worker >= j->n_workers)
+        return HM_OK;
+    struct hm_jworker *w = &j->worker[worker];
+    size_t cap = w->cap_kernels;
+    if (!reserve((void **)&w->kernel, &cap, w->n_kernels + n, sizeof(*k)))
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    w->cap_kernels = (uint32_t)cap;
+    if (n)
+        memcpy(w->kernel + w->n_kernels, k, n * sizeof(*k));
+    w->n_kernels += (uint32_t)n;
+    return HM_OK;
+}
+
+/* Keeps the analysed steps, turns step numbers of launches into indices. */
+static void settle_steps(struct hm_judge *j)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->n_steps; i++) {
+        struct hm_jstep s = j->step[i];
+        if (s.pad) {
+            j->n_skipped++;
+            continue;
+        }
+        int64_t k = s.n ? s.n : 1;
+        s.time_ns /= k;
+        s.compute_ns /= k;
+        s.exposed_ns /= k;
+        s.stall_ns /= k;
+        s.input_ns /= k;
+        j->total_ns += s.time_ns;
+        j->step[n++] = s;
+    }
+    j->n_steps = n;
+    for (size_t i = 0; i < j->n_launches; i++) {
+        uint32_t lo = 0, hi = (uint32_t)n, step = j->launch[i].i_step;
+        while (lo < hi) {
+            uint32_t mid = lo + (hi - lo) / 2;
+            if (j->step[mid].step < step)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        j->launch[i].i_step = lo < n && j->step[lo].step == step ? lo : HM_NO_ID;
+    }
+    if (j->t0_ns == INT64_MAX)
+        j->t0_ns = j->n_launches ? j->launch[0].first_ns : 0;
+}
+
+hm_status_t hm_judge_result(struct hm_judge *j, struct hm_result *result_p)
+{
+    memset(result_p, 0, sizeof(*result_p));
+    settle_steps(j);
+    hm_judge_clocks(j);
+    hm_status_t st = hm_judge_propagate(j);
+    if (st == HM_OK)
+        st = hm_judge_quality(j, result_p);
+    if (st == HM_OK)
+        st = hm_judge_verdict(j, result_p);
+    if (st == HM_OK)
+        st = hm_judge_tables(j, result_p);
+    result_p->t0_ns = j->t0_ns;
+    if (st != HM_OK)
+        hm_result_clear(result_p);
+    return st;
+}

@@ -1,0 +1,94 @@
+/* What the parts of the judge share. Box: lib/analysis, internal. */
+#ifndef HM_ANALYSIS_JUDGE_INSIDE_H
+#define HM_ANALYSIS_JUDGE_INSIDE_H
+
+#include "analysis/judge.h"
+
+enum {
+    HM_C_COMPUTE,
+    HM_C_TRANSFER,
+    HM_C_WAIT,
+    HM_C_COPY,
+    HM_C_INPUT,
+    HM_C_HOST,
+    HM_C_QUEUE,
+    HM_C_SERIAL,
+    HM_C_MODULE,
+    HM_C_BLOCKED,
+    HM_N_C
+};
+/* A worker's part in a launch. */
+struct hm_jpart {
+    int64_t start_ns, end_ns, ready_ns, carry_ns, wait_ns;
+    int64_t local_ns, tail_ns; /* own work since the base; start after all that is known */
+    int64_t part_ns[HM_N_C];
+    uint32_t worker, launch, base, before; /* base, before: parts of the same worker, or HM_NO_ID */
+    uint32_t common;                       /* part in the launch most members rest on */
+    uint32_t source;                       /* one-sided: the part waited for */
+    int64_t excess_ns;                     /* own lateness against the median member */
+    uint8_t has_segment, gate, pad[6];
+};
+struct hm_jlaunch {
+    uint64_t comm, bytes;
+    int64_t first_ns, last_ns, end1_ns, end2_ns, u_ns;
+    int64_t median_ns; /* of local, over the members */
+    uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, reference, flags;
+    uint8_t func, pad[7];
+};
+struct hm_jworker {
+    uint32_t *of_arrival, n_arrivals, cap_arrivals; /* arrival index -> part */
+    struct hm_step_part sum;                        /* over the analysed steps */
+    int64_t wait_ns, transfer_ns, shift_ns, late_ns, gain_ns, caused_ns, indirect_ns;
+    uint32_t last_arrivals, last_in_steps;
+    struct hm_kernel_stat *kernel;
+    uint32_t n_kernels, cap_kernels;
+};
+struct hm_jstep {
+    int64_t time_ns, compute_ns, exposed_ns, stall_ns, end_ns, input_ns, late_ns;
+    uint32_t step, n, last_worker, pad;
+};
+struct hm_judge {
+    struct hm_judge_in in;
+    struct hm_jpart *part;
+    struct hm_jlaunch *launch;
+    struct hm_jstep *step;
+    struct hm_jworker *worker;
+    size_t n_parts, cap_parts, n_launches, cap_launches, n_steps, cap_steps;
+    uint32_t n_workers, n_skipped;
+    int64_t *late;           /* [n_workers][n_steps] own lateness per step */
+    int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
+    int64_t total_ns, t0_ns; /* sum of step times */
+    int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
+    uint32_t clock_suspect, n_sync;
+};
+
+/** Estimator A against B: ends of synchronous launches must agree over the members. Where they do
+ *  not, the clock is moved to fit the durations and clock_suspect is set. */
+void hm_judge_clocks(struct hm_judge *j);
+/** Fills common, local, excess, waits and their propagation, late[], cause_ns[]. */
+hm_status_t hm_judge_propagate(struct hm_judge *j);
+/** Replays the run with the workers of `repair` [n_workers] as fast as their median peer.
+ *  gain_p [n_steps]: by how much each step gets shorter. Returns the sum; INT64_MIN = no memory. */
+int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p);
+/** How GPU `worker` compares with its peers in work that is the same (rule 4). */
+struct hm_control {
+    double ratio;   /* common ratio of control time, 1 = as its peers */
+    double agree;   /* part of the control time that shows it */
+    uint32_t n;     /* control kernels */
+    int has_others; /* kernels that only this worker runs with this grid */
+};
+hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned from_block,
+                             struct hm_control *control_p);
+hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
+hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
+hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
+/** printf into fresh memory; NULL = no memory. */
+char *hm_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Appends a line to a LIST cell. */
+void hm_list_add(char **list_p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Host of a worker, "" when unknown. */
+const char *hm_judge_host(const struct hm_judge *j, uint32_t worker);
+int64_t hm_median(int64_t *v, size_t n); /* lower median; sorts v; n > 0 */
+int hm_by_i64(const void *x, const void *y);
+
+#endif
