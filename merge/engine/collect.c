@@ -287,12 +287,10 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
 
 hm_status_t hm_engine_collect(struct hm_engine *e)
 {
-    static const uint64_t kinds =
-        UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY | UINT64_C(1) << HM_EV_MEMSET |
-        UINT64_C(1) << HM_EV_API | UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_NCCL_CALL |
-        UINT64_C(1) << HM_EV_NCCL_LAUNCH | UINT64_C(1) << HM_EV_NCCL_COLL |
-        UINT64_C(1) << HM_EV_NCCL_P2P | UINT64_C(1) << HM_EV_NCCL_CE;
-    const struct hm_query q = {.kinds = kinds};
+    const struct hm_query q = {.kinds = UINT64_MAX};
     e->more->step_source = "none";
-    return hm_scan(e, &q, collect_rank, NULL);
+    e->more->collecting = 1;
+    hm_status_t s = hm_scan(e, &q, collect_rank, NULL);
+    e->more->collecting = 0;
+    return s;
 }

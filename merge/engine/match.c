@@ -174,7 +174,7 @@ static hm_status_t match_comms(struct hm_engine *e, struct hm_match_in *in)
         if (!member)
             return HM_E_NOMEM;
         for (uint32_t k = 0; k < from->n_ranks; k++)
-            if (from->worker[k] != HM_NO_ID)
+            if (from->worker[k] != HM_NO_ID && !m->bad[from->worker[k]])
                 member[n++] = from->worker[k];
         m->comm[m->n_comms++] = (struct hm_match_comm){from->key, from->n_ranks, n, member};
     }

@@ -29,6 +29,8 @@ struct hm_engine_more {
     uint32_t n_comms;
     struct hm_lone_comm *lone;
     size_t n_lone;
+    uint8_t *bad; /* [n_workers] the file turned out to be damaged: left out */
+    int collecting;
     struct hm_timeseg *rough; /* [n_domains] clocks never compared: placed by the time of day */
     uint8_t source;           /* weakest arrival source */
     const char *step_source;

@@ -170,6 +170,43 @@ Test(run, truncated_file_among_good_ones)
     hm_engine_close(&e);
 }
 
+Test(run, damage_inside_a_file)
+{
+    /* 64 bytes spoilt at 40 places, one after another: the run stays usable, and the rank is either
+     * whole (the bytes were not in use, or only a value), or left out and named */
+    struct hm_demo d = {.n_ranks = 3, .n_steps = 20, .seed = 1};
+    char path[256];
+    uint8_t junk[64], good[64];
+    struct stat st;
+    int n_left_out = 0;
+    cr_assert_eq(hm_demo_write(&d, run), HM_OK);
+    memset(junk, 0x5a, sizeof(junk));
+    snprintf(path, sizeof(path), "%s/rank-00002.h5", run);
+    cr_assert_eq(stat(path, &st), 0);
+    int fd = open(path, O_RDWR);
+    for (int i = 0; i < 40; i++) {
+        struct hm_engine e;
+        uint64_t n;
+        off_t at = st.st_size / 41 * (i + 1);
+        cr_assert_eq(pread(fd, good, sizeof(good), at), (ssize_t)sizeof(good));
+        cr_assert_eq(pwrite(fd, junk, sizeof(junk), at), (ssize_t)sizeof(junk));
+        cr_assert_eq(work(&e), HM_OK, "at %ld", (long)at);
+        int left_out = e.run.n_present == 2 || e.more->bad[2];
+        n_left_out += left_out && e.run.n_present == 3;
+        cr_assert(!left_out || problems_with(&e, "rank-00002.h5"), "at %ld", (long)at);
+        struct hm_launch *l = launches(&e, &n);
+        uint64_t n_two = 0;
+        for (uint64_t k = 0; k < n; k++)
+            n_two += l[k].n_present >= 2;
+        cr_assert_geq(n_two, 80, "ranks 0 and 1 are whole; at %ld", (long)at);
+        free(l);
+        hm_engine_close(&e);
+        cr_assert_eq(pwrite(fd, good, sizeof(good), at), (ssize_t)sizeof(good));
+    }
+    close(fd);
+    cr_assert_gt(n_left_out, 0, "no place hit a chunk");
+}
+
 Test(run, empty_file_among_good_ones)
 {
     struct hm_demo d = {.n_ranks = 2, .n_steps = 3, .seed = 1};
