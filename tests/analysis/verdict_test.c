@@ -1,0 +1,386 @@
+/* The verdict on modelled runs; every expected value is computed by hand from the model
+ * (facts on scenarios U1, U2, U3, U5, U6, U17, U24, U26; facts on analysis E12). */
+#include "model.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+static const struct hm_out_finding *first(const struct hm_result *r)
+{
+    return hm_result_row(r, HM_T_none, 0) ? NULL : hm_result_row(r, HM_T_finding, 0);
+}
+static const char *status(const struct hm_result *r)
+{
+    const struct hm_out_none *n = hm_result_row(r, HM_T_none, 0);
+    const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, 0);
+    return n ? n->status : f ? f->status : "";
+}
+
+static int64_t u1(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    (void)bucket;
+    return rank == 5 ? 112 * MS : 100 * MS;
+}
+
+Test(verdict, u1_slow_gpu_gains_what_its_replay_says)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u1,
+                      .one_stream = 1};
+    struct hm_result r;
+    struct model_sums sums;
+    model_run(&m, &r, &sums);
+    cr_assert(sums.n_segments == 320 && !sums.n_bad_segments && !sums.n_bad_steps);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->status, "straggler");
+    cr_assert_str_eq(f->kind, "device");
+    cr_assert_str_eq(f->ids, "5");
+    cr_assert_str_eq(f->cause, "slow_gpu");
+    cr_assert_str_eq(f->pattern, "persistent");
+    /* 122 -> 110 in each of 40 steps; the first launch has no base and is left as it is */
+    cr_assert_geq(f->gain_ns, 39 * 12 * MS);
+    cr_assert_leq(f->gain_ns, 40 * 12 * MS);
+    cr_assert_geq(f->gain_frac, 95000000);
+    cr_assert_leq(f->gain_frac, 99000000);
+    const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, 5);
+    cr_assert_eq(q->last_arrivals, 40);
+    cr_assert_eq(q->wait_ns, 0);
+    q = hm_result_row(&r, HM_T_rank, 0);
+    cr_assert_eq(q->wait_ns, 40 * 12 * MS);
+    cr_assert_eq(q->transfer_ns, 40 * 10 * MS);
+    hm_result_clear(&r);
+}
+
+static int64_t ddp_slow(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)bucket;
+    return rank == 2 && step >= m->seed ? 12 * MS : 10 * MS;
+}
+
+Test(verdict, overlapped_buckets_name_the_slow_gpu_and_the_step)
+{
+    /* 4 buckets of 10 ms, all-reduce 6 ms beside the next bucket: step 40 + 6 + 1, slow 48 + 6 + 1
+     */
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 40,
+                      .n_buckets = 4,
+                      .reduce_ns = 6 * MS,
+                      .optimizer_ns = 1 * MS,
+                      .compute = ddp_slow};
+    struct hm_result r;
+    struct model_sums sums;
+    model_run(&m, &r, &sums);
+    cr_assert(!sums.n_bad_segments && !sums.n_bad_steps);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->ids, "2");
+    cr_assert_str_eq(f->cause, "slow_gpu");
+    cr_assert_geq(f->gain_ns, 39 * 8 * MS);
+    cr_assert_leq(f->gain_ns, 40 * 8 * MS);
+    hm_result_clear(&r);
+    m.seed = 15;
+    model_run(&m, &r, NULL);
+    f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->pattern, "from_step");
+    cr_assert_eq(f->from_step, 15);
+    cr_assert_str_eq(f->cause, "slow_gpu");
+    cr_assert_eq(f->gain_ns, 25 * 8 * MS);
+    hm_result_clear(&r);
+}
+
+static int64_t even(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)rank;
+    (void)bucket;
+    (void)step;
+    return m->seed ? (int64_t)m->seed : 10 * MS;
+}
+static int64_t late_host(const struct model *m, uint32_t rank, uint32_t step, int *kind)
+{
+    (void)m;
+    (void)step;
+    *kind = m->exit_ns ? 1 : 0;
+    return rank == 1 ? 8 * MS : 0;
+}
+
+Test(verdict, late_host_is_host_and_late_input_is_input)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 40,
+                      .n_buckets = 2,
+                      .reduce_ns = 3 * MS,
+                      .optimizer_ns = MS,
+                      .compute = even,
+                      .host = late_host};
+    struct hm_result r;
+    for (int input = 0; input < 2; input++) {
+        m.exit_ns = input; /* also: everybody leaves within ns */
+        model_run(&m, &r, NULL);
+        const struct hm_out_finding *f = first(&r);
+        cr_assert(f);
+        cr_assert_str_eq(f->status, "straggler");
+        cr_assert_str_eq(f->kind, "rank");
+        cr_assert_str_eq(f->ids, "1");
+        cr_assert_str_eq(f->cause, input ? "input" : "host_cpu");
+        cr_assert_geq(f->gain_ns, 39 * 8 * MS);
+        cr_assert_leq(f->gain_ns, 40 * 8 * MS + MS);
+        hm_result_clear(&r);
+    }
+}
+
+static int64_t more(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    return bucket == 0 && rank == 3 ? 19 * MS : 10 * MS;
+}
+static uint32_t more_grid(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    return bucket == 0 ? (rank == 3 ? 19 : 10) : 5;
+}
+
+Test(verdict, u12_more_work_where_control_kernels_are_equal)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 40,
+                      .n_buckets = 2,
+                      .reduce_ns = MS,
+                      .optimizer_ns = MS,
+                      .compute = more,
+                      .grid = more_grid};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->ids, "3");
+    cr_assert_str_eq(f->cause, "more_work");
+    hm_result_clear(&r);
+}
+
+static int64_t u2(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    (void)bucket;
+    return rank == 2 ? 112 * MS : rank == 3 ? 110 * MS : 100 * MS;
+}
+
+Test(verdict, u2_two_slow_ranks_are_one_subject)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u2,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->kind, "ranks");
+    cr_assert_str_eq(f->ids, "2,3");
+    cr_assert_geq(f->gain_ns, 39 * 12 * MS);
+    cr_assert_leq(f->gain_ns, 40 * 12 * MS);
+    const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, 2);
+    cr_assert_eq(q->gain_ns, 39 * 2 * MS);
+    q = hm_result_row(&r, HM_T_rank, 3);
+    cr_assert_eq(q->gain_ns, 0);
+    hm_result_clear(&r);
+}
+
+static int64_t u3(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)bucket;
+    return rank == step % m->n_ranks ? 120 * MS : 100 * MS;
+}
+
+Test(verdict, u3_rotating_imbalance_names_no_rank)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u3,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->status, "imbalance");
+    cr_assert_str_eq(f->kind, "all");
+    cr_assert_str_eq(f->pattern, "rotating");
+    cr_assert_geq(f->gain_ns, 39 * 20 * MS); /* as pauses: 20 of 130 */
+    hm_result_clear(&r);
+}
+
+static int64_t u5(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    (void)bucket;
+    return rank == 7 ? 400030000 : 400000000;
+}
+
+Test(verdict, u5_always_last_but_by_nothing_is_none)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 200,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u5,
+                      .one_stream = 1,
+                      .clock_error_ns = 2000};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, 7);
+    cr_assert_eq(q->last_arrivals, 200);
+    cr_assert_str_eq(status(&r), "none");
+    hm_result_clear(&r);
+}
+
+Test(verdict, u6_a_shifted_clock_accuses_nobody)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 1 * MS,
+                      .compute = even,
+                      .one_stream = 1,
+                      .clock_ns = {0, 0, 800000, 800000},
+                      .clock_error_ns = 1000};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    cr_assert_str_eq(status(&r), "none");
+    const struct hm_out_quality *q = hm_result_row(&r, HM_T_quality, 0);
+    cr_assert_eq(q->clock_suspect, 1);
+    cr_assert_str_eq(q->grade, "limited");
+    hm_result_clear(&r);
+}
+
+static int64_t u24(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)bucket;
+    return rank == 2 && step == 57 ? 45000 * MS : 400 * MS;
+}
+
+Test(verdict, u24_a_single_event_is_one_off)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 200,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u24,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->pattern, "one_off");
+    cr_assert_eq(f->from_step, 57);
+    cr_assert_eq(f->gain_ns, 44600 * MS);
+    hm_result_clear(&r);
+}
+
+static int64_t u26(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)bucket;
+    return rank == 1 ? (step % 5 == 4 ? 388 : 430) * MS : 390 * MS;
+}
+
+Test(verdict, u26_paired_test_sees_what_votes_miss)
+{
+    struct model m = {.n_ranks = 2,
+                      .n_steps = 20,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u26,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->status, "straggler");
+    cr_assert_str_eq(f->ids, "1");
+    hm_result_clear(&r);
+}
+
+static int64_t noise(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    uint64_t x = m->seed + rank * UINT64_C(7919) + step * UINT64_C(104729) + bucket * 31u;
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    x ^= x >> 33;
+    return 10 * MS + (int64_t)(x % 400000); /* up to 4 % */
+}
+
+Test(verdict, noise_accuses_nobody_and_everything_sums)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct model m = {.n_ranks = 2 + (uint32_t)(seed % 7),
+                          .n_steps = 8 + (uint32_t)(seed % 5) * 11,
+                          .n_buckets = 1 + (uint32_t)(seed % 4),
+                          .reduce_ns = 2 * MS + (int64_t)seed * 100000,
+                          .optimizer_ns = seed % 2 ? MS : 0,
+                          .one_stream = seed % 3 == 0,
+                          .compute = noise,
+                          .exit_ns = (int64_t)(seed % 3) * 700,
+                          .seed = seed * 1000003};
+        struct hm_result r;
+        struct model_sums sums;
+        model_run(&m, &r, &sums);
+        cr_assert_eq(sums.n_segments, (uint64_t)m.n_ranks * m.n_steps * m.n_buckets);
+        cr_assert_eq(sums.n_bad_segments, 0, "seed %d", (int)seed);
+        cr_assert_eq(sums.n_bad_steps, 0, "seed %d", (int)seed);
+        cr_assert_str_eq(status(&r), "none", "seed %d: %s", (int)seed, status(&r));
+        int64_t sum = 0, window = 0;
+        for (uint32_t i = 0; i < r.n_rows[HM_T_ledger]; i++)
+            sum += ((const struct hm_out_ledger *)hm_result_row(&r, HM_T_ledger, i))->ns;
+        for (uint32_t i = 0; i < r.n_rows[HM_T_rank]; i++) {
+            const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, i);
+            cr_assert_eq(q->compute_ns + q->exposed_comm_ns + q->memcpy_ns + q->idle_ns,
+                         q->window_ns);
+            window += q->window_ns;
+        }
+        cr_assert_eq(sum, window / m.n_ranks);
+        const struct hm_out_quality *q = hm_result_row(&r, HM_T_quality, 0);
+        cr_assert_eq(q->replay_error_ppb, 0);
+        hm_result_clear(&r);
+    }
+}
+
+Test(verdict, few_steps_are_insufficient)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 7,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u1,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    cr_assert_str_eq(status(&r), "insufficient");
+    hm_result_clear(&r);
+    m.n_steps = 12; /* enough to accuse, not enough to call it persistent */
+    model_run(&m, &r, NULL);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_null(f->pattern);
+    cr_assert_str_eq(f->confidence, "likely");
+    hm_result_clear(&r);
+}
