@@ -35,9 +35,9 @@ static inline hm_status_t hm_blobs_add(struct hm_blobs *b, const void *bytes, ui
         b->cap = cap;
     }
     uint32_t n = len == HM_BLOB_HOLE ? 0 : len;
-    if (b->used + n + 1 > b->room) {
+    if (b->used + n + 8 > b->room) {
         uint64_t room = b->room ? 2 * b->room : 16384;
-        while (room < b->used + n + 1)
+        while (room < b->used + n + 8)
             room *= 2;
         uint8_t *p = realloc(b->bytes, room);
         if (!p)
@@ -49,7 +49,7 @@ static inline hm_status_t hm_blobs_add(struct hm_blobs *b, const void *bytes, ui
     if (n)
         memcpy(b->bytes + b->used, bytes, n);
     b->bytes[b->used + n] = 0; /* texts can be read as C strings */
-    b->used += n + 1;
+    b->used += (n + 8) / 8 * 8; /* the next one is aligned for any definition */
     return HM_OK;
 }
 

@@ -147,7 +147,8 @@ static int by_key(const void *a, const void *b)
 static hm_status_t lone_comms(struct hm_engine *e)
 {
     struct hm_engine_more *m = e->more;
-    qsort(m->lone, m->n_lone, sizeof(*m->lone), by_lone);
+    if (m->n_lone)
+        qsort(m->lone, m->n_lone, sizeof(*m->lone), by_lone);
     for (size_t i = 0, end; i < m->n_lone; i = end) {
         for (end = i + 1; end < m->n_lone && m->lone[end].key == m->lone[i].key;)
             end++;
