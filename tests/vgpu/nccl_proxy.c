@@ -147,9 +147,9 @@ static void tell_end(struct nccl_plan *p)
  * long to sleep: ns until something is due, -1 = until told. */
 static int64_t advance(struct nccl_proxy *x)
 {
-    int64_t due = -1;
+    int64_t due = -1, now = vgpu_now();
     for (struct nccl_plan **at = &x->plans, *p; (p = *at) != NULL;) {
-        int64_t now = vgpu_now(), wait = -1;
+        int64_t wait = -1;
         void (*tell)(struct nccl_plan *) = NULL;
         if (!p->told_append && p->appended)
             tell = tell_append;
@@ -172,6 +172,7 @@ static int64_t advance(struct nccl_proxy *x)
             }
             at = &x->plans; /* others may have been added meanwhile */
             due = -1;
+            now = vgpu_now();
             continue;
         }
         if (wait > 0 && (due < 0 || wait < due))
