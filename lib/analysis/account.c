@@ -319,6 +319,10 @@ static void chain_of(struct hm_account *a, struct op *o)
     if (!p)
         return;
     int64_t until = min64(p->end_ns, o->start_ns);
+    /* A launch that is not on record (copies are not by default): the device was idle for longer
+     * than any queue takes, so the host had not launched it yet. */
+    if (o->call_ns == INT64_MIN && o->start_ns - until > a->tolerance_ns)
+        h = o->start_ns;
     if (h > until) {
         o->chain = chain_host(a, p, h);
         o->chain.part[QUEUE] += o->start_ns - h;
