@@ -8,11 +8,15 @@
 #include "cli.h"
 #include "core/who.h"
 #include "engine/engine.h"
+#include "import/import.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct args {
     const char *json, *csv, *html, *fail_on;
@@ -46,6 +50,7 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
     hm_status_t s = hm_engine_open(team, job->run, &e);
     if (s)
         return s;
+    e.run.path = job->shown; /* an imported trace goes by its own name */
     s = hm_engine_collect(&e);
     if (s == HM_OK)
         s = hm_engine_match(&e);
@@ -95,29 +100,50 @@ static hm_status_t check(const struct args *a)
     return HM_OK;
 }
 
-static int is_json(const char *name)
+/* A trace of another tool becomes a run for the time of the report: a folder in TMPDIR. */
+static hm_status_t import_foreign(const char *path, char top_p[1024], char run_p[1100])
 {
-    size_t n = strlen(name);
-    return (n > 5 && !strcmp(name + n - 5, ".json")) ||
-           (n > 8 && !strcmp(name + n - 8, ".json.gz"));
+    const char *tmp = getenv("TMPDIR");
+    struct stat st;
+    top_p[0] = 0;
+    if (stat(path, &st))
+        return HM_OK; /* opening the run says what is wrong */
+    if (!S_ISDIR(st.st_mode) && !hm_import_is_kineto(path))
+        return hm_fail(HM_E_DATA, path,
+                       "neither a run folder nor a torch.profiler trace; name the folder that "
+                       "holds the rank files");
+    if (!hm_import_is_kineto(path))
+        return HM_OK;
+    snprintf(top_p, 1024, "%s/hindmost-XXXXXX", tmp && *tmp && strlen(tmp) < 900 ? tmp : "/tmp");
+    if (!mkdtemp(top_p)) {
+        hm_status_t s = hm_fail(HM_E_IO, top_p, "cannot be made: %s", strerror(errno));
+        top_p[0] = 0;
+        return s;
+    }
+    snprintf(run_p, 1100, "%s/run", top_p);
+    return S_ISDIR(st.st_mode) ? hm_import_kineto_folder(path, run_p)
+                               : hm_import_kineto(&path, 1, run_p);
 }
 
-/* A file is no run: a rank file alone, or a trace of another tool. */
-static hm_status_t check_path(const char *path)
+static void remove_folder(const char *path)
 {
-    struct stat st;
-    if (stat(path, &st) || S_ISDIR(st.st_mode))
-        return HM_OK; /* opening the run says what is wrong */
-    if (is_json(path))
-        return hm_fail(HM_E_MISSING, path,
-                       "traces of other tools cannot be read yet; name a run folder");
-    return hm_fail(HM_E_DATA, path, "not a run; name the folder that holds the rank files");
+    char file[1400];
+    DIR *d = opendir(path);
+    const struct dirent *e;
+    while (d && (e = readdir(d))) {
+        snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
+        if (e->d_name[0] != '.')
+            unlink(file);
+    }
+    if (d)
+        closedir(d);
+    rmdir(path);
 }
 
 static hm_status_t report_run(const void *p, int argc, char **argv)
 {
     const struct args *a = p;
-    char latest[1024];
+    char latest[1024], top[1024] = "", imported[1100] = "";
     hm_status_t s = check(a);
     if (s)
         return s;
@@ -128,13 +154,19 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
         hm_engine_wait_ms = 0; /* at the end of a job: its rank files are closed, or late */
     if (argc) {
         job.run = job.shown = argv[0];
-        s = check_path(argv[0]);
+        s = import_foreign(argv[0], top, imported);
+        if (top[0])
+            job.run = imported;
     } else {
         s = hm_rundir_latest(latest);
         job.run = job.shown = latest;
     }
     if (s == HM_OK)
         s = hm_team_run(1, report_team, &job);
+    if (top[0]) {
+        remove_folder(imported);
+        rmdir(top);
+    }
     if (s == HM_OK && job.exit_code)
         hm_cli_exit_code(job.exit_code);
     return s;
