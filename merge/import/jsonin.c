@@ -214,6 +214,19 @@ static int escape(struct hm_jsonin *j, int *cut)
     return 1;
 }
 
+/* Length without the beginning of a character whose end was cut off. */
+static size_t whole_characters(const char *text, size_t len)
+{
+    size_t n = len;
+    while (n && len - n < 3 && ((uint8_t)text[n - 1] & 0xc0) == 0x80)
+        n--;
+    if (!n)
+        return len;
+    uint8_t lead = (uint8_t)text[n - 1];
+    size_t need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    return len - n + 1 < need ? n - 1 : len;
+}
+
 static enum hm_json read_string(struct hm_jsonin *j, enum hm_json token)
 {
     int cut = 0;
@@ -245,11 +258,8 @@ static enum hm_json read_string(struct hm_jsonin *j, enum hm_json token)
             j->pos++;
         }
     }
-    if (cut) /* not in the middle of a character */
-        while (j->len && ((uint8_t)j->text[j->len - 1] & 0xc0) == 0x80)
-            j->len--;
-    if (cut && j->len && (uint8_t)j->text[j->len - 1] >= 0xc0)
-        j->len--;
+    if (cut)
+        j->len = whole_characters(j->text, j->len);
     j->n_cut += (uint64_t)cut;
     j->text[j->len] = 0;
     return token;
