@@ -6,9 +6,10 @@
  * something to find:
  *   --slow-gpu R:FACTOR[@STEP]     every compute kernel of rank R takes FACTOR times as long
  *   --more-work R:FACTOR[@STEP]    rank R gets FACTOR times the samples
- *   --slow-input R:MS[@STEP]       making a batch takes rank R MS ms longer
- *   --late-launch R:MS[@STEP]      the host of rank R sleeps MS ms before it launches the backward
- * pass All of them from step STEP on (default 0).
+ *   --slow-input R:MS[@STEP]       making a batch takes rank R MS ms longer, without prefetch
+ *   --late-launch R:MS[@STEP]      the host of rank R sleeps MS ms before it launches a step's
+ *                                  kernels, and does not run ahead
+ * All of them from step STEP on (default 0).
  */
 #include "kernels.h"
 
@@ -186,8 +187,17 @@ static void reduce_bucket(struct model *m, int bucket, int from, int to)
     CUDA(cudaEventRecord(m->reduced[bucket], m->comm));
 }
 
+/* A faulty host does not run ahead: what it does late delays the GPU by as much, as with a loader
+ * that does not prefetch. Running ahead would hide any fault shorter than a step. */
+static void catch_up(struct model *m, const struct options *o, int step)
+{
+    if (step > 0 && (hits(&o->slow_input, step) || hits(&o->late_launch, step)))
+        CUDA(cudaEventSynchronize(m->done[(step - 1) % RING]));
+}
+
 static void train_step(struct model *m, const struct options *o, int step)
 {
+    catch_up(m, o, step);
     int i = step % RING;
     int rows = hits(&o->more_work, step) ? (int)(ROWS * o->more_work.value) : ROWS;
     int work = hits(&o->slow_gpu, step) ? (int)(100 * o->slow_gpu.value + 0.5) : 100;
@@ -204,6 +214,8 @@ static void train_step(struct model *m, const struct options *o, int step)
     CUDA(cudaMemcpyAsync(m->label[i], m->host_label[i], (size_t)rows * sizeof(int),
                          cudaMemcpyHostToDevice, m->compute));
 
+    if (hits(&o->late_launch, step))
+        sleep_ms(o->late_launch.value);
     hm_range_push("forward");
     ddp_forward(m->x[i], w1, w1 + N_IN * N_HIDDEN, m->h1, rows, N_IN, N_HIDDEN, 1, work,
                 m->compute);
@@ -213,8 +225,6 @@ static void train_step(struct model *m, const struct options *o, int step)
     ddp_loss(m->y, m->label[i], m->dy, m->loss[i], rows, N_OUT, work, m->compute);
     hm_range_pop();
 
-    if (hits(&o->late_launch, step))
-        sleep_ms(o->late_launch.value);
     hm_range_push("backward");
     ddp_backward_weights(m->h2, m->dy, m->g + AT_3, rows, N_HIDDEN, N_OUT, work, m->compute);
     ddp_backward_input(m->dy, w3, m->h2, m->dh2, rows, N_HIDDEN, N_OUT, work, m->compute);
