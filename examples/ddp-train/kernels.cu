@@ -60,8 +60,9 @@ BODY void loss_at(int r, const float *y, const int *label, float *dy, float *los
     loss[r] = logf(sum) - (row[label[r]] - max);
 }
 
+/* Adds what `rows` of the batch's `total` rows give; the first slice of rows begins at 0. */
 BODY void backward_weights_at(int i, const float *x, const float *dy, float *dw, int rows, int n_in, int n_out,
-                              int work)
+                              int total, int first, int work)
 {
     if (i >= (n_in + 1) * n_out)
         return;
@@ -73,7 +74,7 @@ BODY void backward_weights_at(int i, const float *x, const float *dy, float *dw,
         for (int r = 0; r < rows; r++)
             sum += dy[r * n_out + c];
     }
-    dw[i] = sum / (float)rows;
+    dw[i] = (first ? 0 : dw[i]) + sum / (float)total;
 }
 
 BODY void backward_input_at(int i, const float *dy, const float *w, const float *x, float *dx, int rows, int n_in,
@@ -103,9 +104,10 @@ ENTRY void loss_kernel(const float *y, const int *label, float *dy, float *loss,
 {
     loss_at(INDEX, y, label, dy, loss, rows, n_out, work);
 }
-ENTRY void backward_weights_kernel(const float *x, const float *dy, float *dw, int rows, int n_in, int n_out, int work)
+ENTRY void backward_weights_kernel(const float *x, const float *dy, float *dw, int rows, int n_in, int n_out,
+                                   int total, int first, int work)
 {
-    backward_weights_at(INDEX, x, dy, dw, rows, n_in, n_out, work);
+    backward_weights_at(INDEX, x, dy, dw, rows, n_in, n_out, total, first, work);
 }
 ENTRY void backward_input_kernel(const float *dy, const float *w, const float *x, float *dx, int rows, int n_in,
                                  int n_out, int work)
@@ -135,12 +137,17 @@ void ddp_forward(const float *x, const float *w, const float *b, float *y, int r
 void ddp_loss(const float *y, const int *label, float *dy, float *loss, int rows, int n_out, int work,
               cudaStream_t stream)
 {
-    loss_kernel<<<blocks(rows), BLOCK, 0, stream>>>(y, label, dy, loss, rows, n_out, work);
+    loss_kernel<<<(unsigned)rows, 1, 0, stream>>>(y, label, dy, loss, rows, n_out, work);
 }
 void ddp_backward_weights(const float *x, const float *dy, float *dw, int rows, int n_in, int n_out, int work,
                           cudaStream_t stream)
 {
-    backward_weights_kernel<<<blocks((n_in + 1) * n_out), BLOCK, 0, stream>>>(x, dy, dw, rows, n_in, n_out, work);
+    /* Slices of fixed work: a larger batch means more launches, never longer ones of the same grid. */
+    for (int at = 0; at < rows; at += DDP_SLICE_ROWS) {
+        int n = rows - at < DDP_SLICE_ROWS ? rows - at : DDP_SLICE_ROWS;
+        backward_weights_kernel<<<blocks((n_in + 1) * n_out), BLOCK, 0, stream>>>(
+            x + at * n_in, dy + at * n_out, dw, n, n_in, n_out, rows, at == 0, work);
+    }
 }
 void ddp_backward_input(const float *dy, const float *w, const float *x, float *dx, int rows, int n_in, int n_out,
                         int work, cudaStream_t stream)
@@ -190,11 +197,11 @@ static void run_backward_weights(void *const *args, const uint32_t *, const uint
     int n = (ARG(4, int) + 1) * ARG(5, int);
     for (int i = 0; i < n; i++)
         backward_weights_at(i, ARG(0, const float *), ARG(1, const float *), ARG(2, float *), ARG(3, int),
-                            ARG(4, int), ARG(5, int), ARG(6, int));
+                            ARG(4, int), ARG(5, int), ARG(6, int), ARG(7, int), ARG(8, int));
 }
 static double flops_backward_weights(void *const *args, const uint32_t *, const uint32_t *)
 {
-    return 2.0 * ARG(3, int) * (ARG(4, int) + 1) * ARG(5, int) * ARG(6, int) / 100;
+    return 2.0 * ARG(3, int) * (ARG(4, int) + 1) * ARG(5, int) * ARG(8, int) / 100;
 }
 static void run_backward_input(void *const *args, const uint32_t *, const uint32_t *)
 {
@@ -226,7 +233,7 @@ static double flops_nothing(void *const *, const uint32_t *, const uint32_t *)
 
 static const uint16_t args_forward[] = {PTR, PTR, PTR, PTR, INT, INT, INT, INT, INT, 0};
 static const uint16_t args_loss[] = {PTR, PTR, PTR, PTR, INT, INT, INT, 0};
-static const uint16_t args_backward_weights[] = {PTR, PTR, PTR, INT, INT, INT, INT, 0};
+static const uint16_t args_backward_weights[] = {PTR, PTR, PTR, INT, INT, INT, INT, INT, INT, 0};
 static const uint16_t args_backward_input[] = {PTR, PTR, PTR, PTR, INT, INT, INT, INT, 0};
 static const uint16_t args_update[] = {PTR, PTR, sizeof(float), INT, INT, 0};
 static const uint16_t args_nothing[] = {PTR, 0};
@@ -234,7 +241,7 @@ static const uint16_t args_nothing[] = {PTR, 0};
 extern "C" __attribute__((visibility("default"))) const struct vgpu_kernel vgpu_kernels[] = {
     {"_Z14forward_kernelPKfS0_S0_Pfiiiii", args_forward, run_forward, flops_forward},
     {"_Z11loss_kernelPKfPKiPfS3_iii", args_loss, run_loss, flops_loss},
-    {"_Z23backward_weights_kernelPKfS0_Pfiiii", args_backward_weights, run_backward_weights, flops_backward_weights},
+    {"_Z23backward_weights_kernelPKfS0_Pfiiiiii", args_backward_weights, run_backward_weights, flops_backward_weights},
     {"_Z21backward_input_kernelPKfS0_S0_Pfiiii", args_backward_input, run_backward_input, flops_backward_input},
     {"_Z13update_kernelPfPKffii", args_update, run_update, flops_update},
     {"_Z14nothing_kernelPf", args_nothing, run_nothing, flops_nothing},

@@ -17,8 +17,9 @@ void ddp_forward(const float *x, const float *w, const float *b, float *y, int r
 /** dy [rows x n_out] = softmax(y) - onehot(label), loss [rows] = -log softmax(y)[label]. */
 void ddp_loss(const float *y, const int *label, float *dy, float *loss, int rows, int n_out,
               int work, struct CUstream_st *stream);
+enum { DDP_SLICE_ROWS = 8 };
 /** dw [n_in x n_out] = x^T . dy / rows, db [n_out] = column sums of dy / rows; db lies behind dw.
- */
+ *  One launch for each DDP_SLICE_ROWS rows. */
 void ddp_backward_weights(const float *x, const float *dy, float *dw, int rows, int n_in, int n_out,
                           int work, struct CUstream_st *stream);
 /** dx [rows x n_in] = dy . w^T, 0 where x <= 0 (the relu before). */
