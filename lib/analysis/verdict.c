@@ -217,30 +217,32 @@ static char *label_of(const struct hm_judge *j, uint32_t w)
 static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint32_t first,
                               uint32_t onset, struct hm_out_finding *f)
 {
-    int64_t part[HM_N_C] = {0}, late = 0, explained = 0;
+    int64_t part[HM_N_C] = {0}, explained = 0;
     for (uint32_t w = 0; w < j->n_workers; w++)
         for (int c = 0; set[w] && c < HM_N_C; c++)
             part[c] += j->cause_ns[(size_t)w * HM_N_C + (size_t)c];
     int top = 0;
     for (int c = 0; c < HM_N_C; c++) {
         top = part[c] > part[top] ? c : top;
-        late += part[c];
         explained += part[c] > 0 ? part[c] : 0;
     }
     int64_t host = part[HM_C_HOST] + part[HM_C_BLOCKED] + part[HM_C_SERIAL] + part[HM_C_QUEUE];
     const char *cause = "unknown";
     double share = explained > 0 ? (double)part[top] / (double)explained : 0;
     f->explained_frac = explained > 0 ? ppb(share) : HM_NONE(HM_NONE_UNKNOWN);
+    int64_t own = 0;
+    for (uint32_t w = 0; w < j->n_workers; w++)
+        own += set[w] ? j->worker[w].late_ns : 0;
     for (int c = 0; explained > 0 && c < HM_N_C; c++) {
-        if (llabs(part[c]) * 50 < llabs(late))
-            continue;
+        int usual = c == HM_C_COMPUTE || c == HM_C_INPUT || c == HM_C_HOST;
         if (c == top)
             hm_list_add(&f->evidence, "%s: %.1f of %.1f ms of lateness", part_name[c], ms(part[c]),
-                        ms(late));
-        else if (part[c] * 4 < part[top])
-            hm_list_add(&f->ruled_out, "%s: %.1f ms", part_name[c], ms(part[c]));
-        else
+                        ms(own));
+        else if (part[c] * 4 >= part[top])
             hm_list_add(&f->evidence, "%s: %.1f ms", part_name[c], ms(part[c]));
+        else if (usual || part[c] * 50 > part[top])
+            hm_list_add(&f->ruled_out, "%s: %.1f ms", part_name[c],
+                        part[c] > 0 ? ms(part[c]) : 0.0);
     }
     if (explained <= 0) {
         hm_list_add(&f->evidence, "what its lateness is made of was not recorded");
