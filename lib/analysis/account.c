@@ -76,7 +76,7 @@ struct hm_account {
     struct pending *wait;
     size_t n_wait, cap_wait, head;
     uint32_t n_taken; /* index of the next arrival to enter `wait` */
-    int no_more;
+    int no_more, has_calls;
     struct piece *piece;
     size_t n_pieces, cap_pieces, i_step;
     struct hm_interval *scratch;
@@ -319,9 +319,9 @@ static void chain_of(struct hm_account *a, struct op *o)
     if (!p)
         return;
     int64_t until = min64(p->end_ns, o->start_ns);
-    /* A launch that is not on record (copies are not by default): the device was idle for longer
-     * than any queue takes, so the host had not launched it yet. */
-    if (o->call_ns == INT64_MIN && o->start_ns - until > a->tolerance_ns)
+    /* A launch that is not on record although launches are (copies are not by default): the device
+     * was idle for longer than any queue takes, so the host had not launched it yet. */
+    if (h == INT64_MIN && a->has_calls && o->start_ns - until > a->tolerance_ns)
         h = o->start_ns;
     if (h > until) {
         o->chain = chain_host(a, p, h);
@@ -714,9 +714,11 @@ hm_status_t hm_account_event(struct hm_account *a, const struct hm_event *ev)
     case HM_EV_API:
         if (ev->flags & HM_EVF_NO_TIME)
             return HM_OK;
-        if (ev->u.api.correlation)
+        if (ev->u.api.correlation) {
+            a->has_calls = 1;
             a->call[ev->u.api.correlation % CALLS] =
                 (struct call){ev->t_ns, ev->t_ns + max64(ev->dur_ns, 0), ev->u.api.correlation};
+        }
         if (name_class(a, ev->u.api.name) == 3)
             host_add(a->blocked, ev->t_ns, ev->dur_ns);
         return HM_OK;

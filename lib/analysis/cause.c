@@ -1,9 +1,9 @@
 /* Control kernels: is the GPU slower, or does it do more? (rule 4)
  *
  * Box: lib/analysis. Pure. A control kernel is a (kernel, grid) that every worker runs and whose
- * duration jumps by over 2 % in at most one of ten occurrences on each: fixed work. Its mean on one
- * worker over the median of the workers' means is a ratio; rule 4 asks for one common ratio over
- * 80 % of the control time.
+ * duration jumps by over 2 % in at most one of ten occurrences on each, and that all ran about as
+ * often without communication beside it: fixed work. Its mean on one worker over the median of the
+ * workers' means is a ratio; rule 4 asks for one common ratio over 80 % of the control time.
  */
 #include "analysis/judge_inside.h"
 
@@ -58,7 +58,7 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     }
     uint32_t n = 0;
-    int64_t all = 0;
+    int64_t all = 0, whole = 0, alone = 0;
     for (uint32_t i = 0; i < w->n_kernels; i++) {
         const struct hm_kernel_stat *k = &w->kernel[i];
         int64_t total, other;
@@ -71,17 +71,20 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
             const struct hm_kernel_stat *o = q == worker ? NULL : find(&j->worker[q], k->key);
             if (!o || !(mean[n_others] = mean_of(o, from, &other)))
                 continue;
-            fixed &= 10 * o->n_jumps <= o->n;
+            /* as often on both: what lies beside communication differs, and is not compared */
+            fixed &= 10 * o->n_jumps <= o->n && 4 * o->n <= 5 * k->n && 4 * k->n <= 5 * o->n;
             n_others++;
         }
+        whole += total;
         if (n_others == 0)
-            c->has_others = 1;
+            alone += total;
         if (n_others == 0 || !fixed)
             continue;
         int64_t median = hm_median(mean, n_others);
         v[n++] = (struct ratio){(double)mine / (double)median, total};
         all += total;
     }
+    c->alone = whole ? (double)alone / (double)whole : 0;
     if (n) {
         qsort(v, n, sizeof(*v), by_ratio);
         int64_t sum = 0, agree = 0;

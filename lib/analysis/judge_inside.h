@@ -72,10 +72,10 @@ hm_status_t hm_judge_propagate(struct hm_judge *j);
 int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p);
 /** How GPU `worker` compares with its peers in work that is the same (rule 4). */
 struct hm_control {
-    double ratio;   /* common ratio of control time, 1 = as its peers */
-    double agree;   /* part of the control time that shows it */
-    uint32_t n;     /* control kernels */
-    int has_others; /* kernels that only this worker runs with this grid */
+    double ratio; /* common ratio of control time, 1 = as its peers */
+    double agree; /* part of the control time that shows it */
+    uint32_t n;   /* control kernels */
+    double alone; /* part of its kernel time in (kernel, grid) that no peer runs */
 };
 hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned from_block,
                              struct hm_control *control_p);

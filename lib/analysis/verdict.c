@@ -256,7 +256,13 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
         hm_status_t st = hm_judge_control(j, first, block, &k);
         if (st != HM_OK)
             return st;
-        if (k.n && k.ratio > 1.01 && k.agree >= 0.8) {
+        if (k.alone >= 0.2) { /* sizes differ: no clock makes a grid larger */
+            cause = "more_work";
+            hm_list_add(&f->evidence,
+                        "%.0f %% of its kernel time goes into grids that no peer runs: it is given "
+                        "more",
+                        100 * k.alone);
+        } else if (k.n && k.ratio > 1.01 && k.agree >= 0.8) {
             cause = "slow_gpu";
             hm_list_add(&f->evidence,
                         "same kernels, same grids, fixed work: %.3fx the time of its peers "
@@ -274,10 +280,6 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
             hm_list_add(&f->evidence, k.n ? "slow GPU or more work: control kernels do not agree"
                                           : "slow GPU or more work: no kernel with fixed work to "
                                             "tell by");
-            if (!k.n && k.has_others) {
-                cause = "more_work";
-                hm_list_add(&f->evidence, "it runs kernels with grids that no peer runs");
-            }
         }
     } else if (top == HM_C_INPUT) {
         cause = "input";
