@@ -4,6 +4,9 @@
 
 #include "analysis/judge.h"
 
+/* From here on a clock bound says that the clocks were never compared. */
+#define HM_CLOCK_UNKNOWN_NS INT64_C(1000000000)
+
 enum {
     HM_C_COMPUTE,
     HM_C_TRANSFER,
@@ -38,7 +41,7 @@ struct hm_jlaunch {
 struct hm_jworker {
     uint32_t *of_arrival, n_arrivals, cap_arrivals; /* arrival index -> part */
     struct hm_step_part sum;                        /* over the analysed steps */
-    int64_t wait_ns, transfer_ns, shift_ns, late_ns, gain_ns, caused_ns, indirect_ns;
+    int64_t wait_ns, transfer_ns, late_ns, gain_ns, caused_ns, indirect_ns;
     uint32_t last_arrivals, last_in_steps;
     struct hm_kernel_stat *kernel;
     uint32_t n_kernels, cap_kernels;

@@ -85,7 +85,7 @@ void hm_judge_clocks(struct hm_judge *j)
             if (!is_sync(l) || l->n_parts > j->n_workers)
                 continue;
             for (uint32_t k = 0; k < l->n_parts; k++) {
-                ends[k] = p[k].end_ns - j->worker[p[k].worker].shift_ns;
+                ends[k] = p[k].end_ns;
                 mine = p[k].worker == w ? &p[k] : mine;
             }
             if (!mine)
@@ -99,10 +99,10 @@ void hm_judge_clocks(struct hm_judge *j)
         int64_t limit = u > (INT64_MAX >> 1) ? INT64_MAX : u + EXIT_SKEW_NS;
         int64_t size = llabs(shift);
         j->shift_max_ns = size > j->shift_max_ns ? size : j->shift_max_ns;
-        if (size > limit || (size > EXIT_SKEW_NS && u > 1000000000)) {
-            j->worker[w].shift_ns = -shift;
+        if (u >= HM_CLOCK_UNKNOWN_NS)
+            moved = 1; /* no order of arrivals from these clocks, whatever they show */
+        if (size > limit || (size > EXIT_SKEW_NS && u >= HM_CLOCK_UNKNOWN_NS)) {
             shift_worker(j, w, -shift);
-            j->worker[w].shift_ns = 0; /* now in the times themselves */
             moved = 1;
         }
     }
@@ -193,10 +193,13 @@ static void charge_waits(struct hm_judge *j, const struct hm_jlaunch *l)
             continue;
         int64_t rest = p->wait_ns;
         const struct hm_jlaunch *at = l;
-        for (int depth = 0; rest > 0 && depth < DEPTH; depth++) {
-            if (at->last_worker == HM_NO_ID)
-                break;
-            const struct hm_jpart *q = part_in(j, (uint32_t)(at - j->launch), at->last_worker);
+        uint32_t reached = l->last_worker; /* what nobody's own work explains stays with it */
+        int depth = 0;
+        for (; rest > 0 && depth < DEPTH; depth++) {
+            const struct hm_jpart *q =
+                at->last_worker == HM_NO_ID
+                    ? NULL
+                    : part_in(j, (uint32_t)(at - j->launch), at->last_worker);
             if (!q)
                 break;
             int64_t own = q->excess_ns > 0 ? q->excess_ns : 0;
@@ -206,12 +209,15 @@ static void charge_waits(struct hm_judge *j, const struct hm_jlaunch *l)
             else
                 j->worker[q->worker].indirect_ns += own;
             rest -= own;
+            reached = q->worker;
             if (q->base == HM_NO_ID || j->part[q->base].wait_ns <= 0)
                 break;
             at = &j->launch[j->part[q->base].launch];
         }
-        if (rest > 0)
-            j->worker[l->last_worker].caused_ns += rest;
+        if (rest > 0 && reached == l->last_worker)
+            j->worker[reached].caused_ns += rest;
+        else if (rest > 0)
+            j->worker[reached].indirect_ns += rest;
     }
 }
 
@@ -277,7 +283,9 @@ hm_status_t hm_judge_propagate(struct hm_judge *j)
             struct group *mine = &g[p->worker];
             if (mine->part != HM_NO_ID && mine->base != base)
                 close_group(j, p->worker, mine);
-            if (p->excess_ns > mine->excess && p->excess_ns > l->u_ns) {
+            /* own lateness is told by one clock alone: its error is the exit skew at most */
+            int64_t error = l->u_ns < EXIT_SKEW_NS ? l->u_ns : EXIT_SKEW_NS;
+            if (p->excess_ns > mine->excess && p->excess_ns > error) {
                 mine->part = (uint32_t)(p - j->part);
                 mine->excess = p->excess_ns;
                 mine->base = base;

@@ -55,7 +55,14 @@ hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *r)
                               "clocks or matching are not right",
                               (unsigned long long)j->in.n_violations, (unsigned long long)seen));
     }
-    if (j->clock_suspect) {
+    int unknown = j->in.clock_error_ns >= HM_CLOCK_UNKNOWN_NS;
+    if (unknown) {
+        limited = 1;
+        ok &=
+            problem(r, "clocks",
+                    strdup("the clocks of some nodes were never compared; arrivals are taken from "
+                           "durations"));
+    } else if (j->clock_suspect) {
         limited = 1;
         ok &= problem(r, "clocks",
                       hm_text("aligned clocks and durations disagree by up to %.1f us: clocks "
@@ -76,7 +83,7 @@ hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *r)
     q->ranks_present = run->n_present;
     q->ranks_expected = run->n_ranks;
     q->matched_frac = frac;
-    q->clock_error_ns = j->in.clock_error_ns;
+    q->clock_error_ns = unknown ? HM_NONE(HM_NONE_NO_CLOCK) : j->in.clock_error_ns;
     q->violations = (int64_t)j->in.n_violations;
     q->arrival_source = strdup(source[j->in.arrival_source < 4 ? j->in.arrival_source : 0]);
     q->clock_suspect = (int64_t)j->clock_suspect;

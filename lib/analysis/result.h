@@ -93,6 +93,7 @@ enum hm_none {
     HM_NONE_NO_PATTERN,
     HM_NONE_NO_ROLES,
     HM_NONE_TOO_SHORT,
+    HM_NONE_NO_CLOCK,
     HM_N_NONES
 };
 

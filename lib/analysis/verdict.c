@@ -664,7 +664,7 @@ hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *r)
     hm_status_t st = w.set && w.all && w.order && w.gains && w.loss
                          ? judge_steps(j, r, &w)
                          : hm_fail(HM_E_NOMEM, "judge", "out of memory");
-    if (st == HM_OK && r->n_rows[HM_T_finding] && j->in.clock_error_ns > INT64_C(1000000000)) {
+    if (st == HM_OK && r->n_rows[HM_T_finding] && j->in.clock_error_ns >= HM_CLOCK_UNKNOWN_NS) {
         /* without any bound on the clocks durations alone have spoken */
         const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, 0);
         char *text = hm_text("cannot say: the clocks of the nodes cannot be compared; by durations "

@@ -104,6 +104,14 @@ static void head_finding(FILE *out, const struct hm_result *r, const struct hm_o
         list(out, "  not it:", f->ruled_out);
 }
 
+static const char *clock_error(const struct hm_out_quality *q, char *buf, size_t cap)
+{
+    if (HM_IS_NONE(q->clock_error_ns))
+        return "unknown";
+    snprintf(buf, cap, "%.1f us", (double)q->clock_error_ns / 1e3);
+    return buf;
+}
+
 static void head(FILE *out, const struct hm_result *r)
 {
     const struct hm_out_none *n = hm_result_row(r, HM_T_none, 0);
@@ -121,7 +129,7 @@ static void head(FILE *out, const struct hm_result *r)
     for (unsigned k = 0; k < HM_N_LOST; k++)
         lost += r->lost[k];
     if (q) {
-        char matched[48];
+        char matched[48], error[32];
         if (HM_IS_NONE(q->matched_frac))
             snprintf(matched, sizeof(matched), "no collectives");
         else
@@ -130,11 +138,11 @@ static void head(FILE *out, const struct hm_result *r)
         char p[32] = "";
         if (!n && f && f->p_value >= 0)
             snprintf(p, sizeof(p), "p = %.2g; ", f->p_value);
-        paragraphf(out, "SURE", "%s; data %s; %sclock error %.1f us; %s; %" PRId64 " events lost",
+        paragraphf(out, "SURE", "%s; data %s; %sclock error %s; %s; %" PRId64 " events lost",
                    n                    ? n->status
                    : f && f->confidence ? f->confidence
                                         : "",
-                   q->grade, p, (double)q->clock_error_ns / 1e3, matched, lost);
+                   q->grade, p, clock_error(q, error, sizeof(error)), matched, lost);
     }
     if (!n && f)
         list(out, "NEXT", f->next);
@@ -263,11 +271,12 @@ static void kernels(FILE *out, const struct hm_result *r)
 static void tail(FILE *out, const struct hm_result *r)
 {
     const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
+    char error[32];
     if (q)
-        fprintf(out,
-                "\nClocks    largest error %.1f us, %" PRId64 " violations, arrivals by %s%s\n",
-                (double)q->clock_error_ns / 1e3, q->violations, q->arrival_source,
-                q->clock_suspect == 1 ? ", suspect" : "");
+        fprintf(out, "\nClocks    largest error %s, %" PRId64 " violations, arrivals by %s%s\n",
+                clock_error(q, error, sizeof(error)), q->violations,
+                q->clock_suspect == 1 ? "durations" : q->arrival_source,
+                q->clock_suspect == 1 ? ", clocks suspect" : "");
     int any = 0;
     for (unsigned k = 0; k < HM_N_LOST; k++) {
         if (!r->lost[k])

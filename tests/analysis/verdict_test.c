@@ -250,6 +250,14 @@ Test(verdict, u5_always_last_but_by_nothing_is_none)
     hm_result_clear(&r);
 }
 
+static int64_t u2_late3(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m;
+    (void)step;
+    (void)bucket;
+    return rank == 3 ? 120 * MS : 100 * MS;
+}
+
 Test(verdict, u6_a_shifted_clock_accuses_nobody)
 {
     struct model m = {.n_ranks = 4,
@@ -265,6 +273,29 @@ Test(verdict, u6_a_shifted_clock_accuses_nobody)
     cr_assert_str_eq(status(&r), "none");
     const struct hm_out_quality *q = hm_result_row(&r, HM_T_quality, 0);
     cr_assert_eq(q->clock_suspect, 1);
+    cr_assert_str_eq(q->grade, "limited");
+    hm_result_clear(&r);
+}
+
+Test(verdict, clocks_never_compared_are_undecided_but_durations_speak)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u2_late3,
+                      .one_stream = 1,
+                      .clock_ns = {0, 0, 9000 * MS, 9000 * MS},
+                      .clock_error_ns = INT64_MAX / 4};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    cr_assert_str_eq(status(&r), "undecided");
+    cr_assert_eq(r.n_rows[HM_T_finding], 1);
+    const struct hm_out_finding *f = hm_result_row(&r, HM_T_finding, 0);
+    cr_assert_str_eq(f->ids, "3");
+    cr_assert_str_eq(f->cause, "slow_gpu");
+    const struct hm_out_quality *q = hm_result_row(&r, HM_T_quality, 0);
+    cr_assert(HM_IS_NONE(q->clock_error_ns));
     cr_assert_str_eq(q->grade, "limited");
     hm_result_clear(&r);
 }
@@ -315,6 +346,120 @@ Test(verdict, u26_paired_test_sees_what_votes_miss)
     cr_assert(f);
     cr_assert_str_eq(f->status, "straggler");
     cr_assert_str_eq(f->ids, "1");
+    hm_result_clear(&r);
+}
+
+/* E12: all 100 except r2 [130, 100, 160] and r1 120 in the second step; all-reduce 10. Four times
+ * over: T = 4 x 440; without r2 350, without r1 420. The 30 of the very first step cannot be
+ * repaired: its work began before the record. */
+static int64_t e12(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    static const int64_t r2[3] = {130, 100, 160};
+    (void)m;
+    (void)bucket;
+    return (rank == 2 ? r2[step % 3] : rank == 1 && step % 3 == 1 ? 120 : 100) * MS;
+}
+
+Test(verdict, e12_gains_of_single_ranks_by_replay)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 12,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = e12,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    const struct hm_out_steps *s = hm_result_row(&r, HM_T_steps, 0);
+    cr_assert_eq(s->total_ns, 4 * 440 * MS);
+    const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, 2);
+    cr_assert_eq(q->gain_ns, (4 * (440 - 350) - 30) * MS);
+    q = hm_result_row(&r, HM_T_rank, 1);
+    cr_assert_eq(q->gain_ns, 4 * (440 - 420) * MS);
+    q = hm_result_row(&r, HM_T_rank, 0);
+    cr_assert_eq(q->gain_ns, 0);
+    hm_result_clear(&r);
+}
+
+/* E7: r0 computes 60, r1 30; G1 = {0, 1} ends at 65, r1 waited 30; r1 computes 10 and meets r2 (45)
+ * in G2 = {1, 2} at 75, r2 waits 30. Both waits are r0's: 30 directly, 30 through r1. */
+Test(verdict, e7_wait_is_handed_to_its_origin)
+{
+    struct hm_rank_info info[3] = {
+        {.rank = 0, .host = "h"}, {.rank = 1, .host = "h"}, {.rank = 2, .host = "h"}};
+    struct hm_worker worker[3] = {{0, 0}, {1, 0}, {2, 0}};
+    struct hm_run run = {
+        .path = "e7", .n_ranks = 3, .n_present = 3, .n_workers = 3, .rank = info, .worker = worker};
+    struct hm_judge_in in = {
+        .run = &run, .n_launches_seen = 2, .n_launches_matched = 2, .step_source = "marks"};
+    struct hm_part p[4] = {{.a = {.comm = 1, .start_ns = 60, .end_ns = 65},
+                            .worker = 0,
+                            .i_arrival = 0,
+                            .i_segment = 0},
+                           {.a = {.comm = 1, .start_ns = 30, .end_ns = 65},
+                            .worker = 1,
+                            .i_arrival = 0,
+                            .i_segment = 1},
+                           {.a = {.comm = 2, .start_ns = 75, .end_ns = 80},
+                            .worker = 1,
+                            .i_arrival = 1,
+                            .i_segment = 2},
+                           {.a = {.comm = 2, .start_ns = 45, .end_ns = 80},
+                            .worker = 2,
+                            .i_arrival = 0,
+                            .i_segment = 3}};
+    for (int i = 0; i < 4; i++) {
+        p[i].v.flags = HM_ANNOT_MATCHED;
+        p[i].v.last_ns = i < 2 ? 60 : 75;
+        p[i].v.last_worker = i < 2 ? 0 : 1;
+    }
+    /* r1 rests on G1 (its end, 65) before G2; the others began at 0 */
+    struct hm_segment s[4] = {
+        {.compute_ns = 60, .ready_ns = 60, .base = HM_NO_ID, .before = HM_NO_ID},
+        {.compute_ns = 30, .ready_ns = 30, .base = HM_NO_ID, .before = HM_NO_ID},
+        {.carry_ns = 65, .compute_ns = 10, .ready_ns = 75, .base = 0, .before = HM_NO_ID},
+        {.compute_ns = 45, .ready_ns = 45, .base = HM_NO_ID, .before = HM_NO_ID}};
+    struct hm_launch l[2] = {{.comm = 1,
+                              .first_ns = 30,
+                              .last_ns = 60,
+                              .second_ns = 30,
+                              .end1_ns = 65,
+                              .end2_ns = 65,
+                              .i_part = 0,
+                              .n_present = 2,
+                              .n_members = 2,
+                              .last_worker = 0,
+                              .func = HM_NCCL_ALLREDUCE,
+                              .flags = HM_LAUNCH_COMPLETE | HM_LAUNCH_SYNCHRONOUS},
+                             {.comm = 2,
+                              .first_ns = 45,
+                              .last_ns = 75,
+                              .second_ns = 45,
+                              .end1_ns = 80,
+                              .end2_ns = 80,
+                              .i_part = 2,
+                              .n_present = 2,
+                              .n_members = 2,
+                              .last_worker = 1,
+                              .func = HM_NCCL_ALLREDUCE,
+                              .flags = HM_LAUNCH_COMPLETE | HM_LAUNCH_SYNCHRONOUS}};
+    struct hm_window w = {
+        .launch = l, .part = p, .segment = s, .n_launches = 2, .n_parts = 4, .n_segments = 4};
+    struct hm_step_part step = {.t0_ns = 0, .t1_ns = 80, .compute_ns = 80};
+    struct hm_judge *judge;
+    struct hm_result r;
+    cr_assert_eq(hm_judge_create(&in, &judge), HM_OK);
+    cr_assert_eq(hm_judge_window(judge, &w), HM_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        cr_assert_eq(hm_judge_steps(judge, &step, &i, 1), HM_OK);
+    cr_assert_eq(hm_judge_result(judge, &r), HM_OK);
+    hm_judge_destroy(judge);
+    static const int64_t direct[3] = {30, 0, 0}, indirect[3] = {30, 0, 0};
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, i);
+        cr_assert_eq(q->wait_caused_ns, direct[i], "rank %u direct %d", i, (int)q->wait_caused_ns);
+        cr_assert_eq(q->wait_caused_indirect_ns, indirect[i], "rank %u", i);
+    }
     hm_result_clear(&r);
 }
 
