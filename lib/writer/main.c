@@ -195,8 +195,10 @@ static int has_ended(const struct hm_writer *w, int pidfd, enum hm_end *why_p)
     return ended;
 }
 
+/* With a snapshot of the clocks, so that a reader of what is there by now need not extrapolate. */
 static void flush(struct hm_writer *w)
 {
+    add_snapshot(w);
     hm_status_t s = hm_rankfile_flush(w->file);
     if (s && !w->said_io) {
         hm_pool_note(&w->view, s, "the rank file could not be flushed; is the disk full?");
