@@ -14,8 +14,8 @@
  *  `run`. Nothing is left behind on failure. HM_OK; HM_E_DATA (a file is cut off or no Kineto
  *  trace, or `run` exists), HM_E_CONFLICT (two files of one rank), HM_E_IO, HM_E_NOMEM. */
 hm_status_t hm_import_kineto(const char *const *files, uint32_t n, const char *run);
-/** The same for every *.json and *.json.gz of a folder that is a Kineto trace. HM_E_NO_RUN when
- *  there is none. */
+/** The same for every *.json and *.json.gz of a folder that is a Kineto trace; one that is damaged is
+ *  named and left out. HM_E_NO_RUN when there is none, HM_E_DATA when none can be used. */
 hm_status_t hm_import_kineto_folder(const char *folder, const char *run);
 /** 1 when path is a file that begins like a Kineto trace, or a folder that holds one and no rank
  *  file. Cost: the head of the file. */

@@ -158,7 +158,9 @@ static hm_status_t write_all(const struct hm_kineto_scan *s, uint32_t n, const c
     return st;
 }
 
-hm_status_t hm_import_kineto(const char *const *files, uint32_t n, const char *run)
+/* leave_out: a file that cannot be used is named (hm_kineto_scan did) and the others go on. */
+static hm_status_t import_files(const char *const *files, uint32_t n, const char *run,
+                                int leave_out)
 {
     struct stat sb;
     if (!n)
@@ -170,18 +172,31 @@ hm_status_t hm_import_kineto(const char *const *files, uint32_t n, const char *r
     struct hm_kineto_scan *s = calloc(n, sizeof(*s));
     if (!s)
         return hm_fail(HM_E_NOMEM, "import", "out of memory");
-    hm_status_t st = HM_OK;
-    uint32_t n_read = 0;
-    for (; n_read < n && !st; n_read++)
-        st = hm_kineto_scan(files[n_read], &s[n_read]);
+    hm_status_t st = HM_OK, bad = HM_OK;
+    uint32_t n_good = 0;
+    for (uint32_t i = 0; i < n && !st; i++) {
+        st = hm_kineto_scan(files[i], &s[n_good]);
+        n_good += st == HM_OK;
+        if (st == HM_E_DATA && leave_out) {
+            bad = st;
+            st = HM_OK;
+        }
+    }
+    if (!st && !n_good)
+        st = bad;
     if (!st)
-        st = find_ranks(s, n);
+        st = find_ranks(s, n_good);
     if (!st)
-        st = write_all(s, n, run);
-    for (uint32_t i = 0; i < n_read; i++)
+        st = write_all(s, n_good, run);
+    for (uint32_t i = 0; i < n_good; i++)
         hm_kineto_scan_free(&s[i]);
     free(s);
     return st;
+}
+
+hm_status_t hm_import_kineto(const char *const *files, uint32_t n, const char *run)
+{
+    return import_files(files, n, run, 0);
 }
 
 /* ---- files and folders ---- */
@@ -285,7 +300,7 @@ hm_status_t hm_import_kineto_folder(const char *folder, const char *run)
     if (!s && !n_traces)
         s = hm_fail(HM_E_NO_RUN, folder, "holds no trace of torch.profiler (*.json, *.json.gz)");
     if (!s)
-        s = hm_import_kineto(trace, n_traces, run);
+        s = import_files(trace, n_traces, run, 1);
     free(trace);
     free_list(file, n);
     return s;

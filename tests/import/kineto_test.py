@@ -154,6 +154,28 @@ def ranks_and_hosts(tmp):
          [(0, "host0"), (1, "host0"), (2, "host1"), (3, "host1")])
 
 
+def damaged_among_good(tmp):
+    """In a folder what can be used is used, and the report says that a rank is missing."""
+    folder = tmp + "/folder"
+    os.mkdir(folder)
+    for rank in range(3):
+        text = json.dumps(trace([kernel("k", 5, 1, 1, rank)] * 20,
+                                distributedInfo={"rank": rank, "world_size": 3}))
+        write(f"{folder}/r{rank}.json", text[:len(text) // 2] if rank == 1 else text)
+    write(folder + "/other.json", '{"a": 1}')
+    code, out, err = hindmost("report", "--json", folder)
+    same("folder: exit", code, 0)
+    same("folder: the bad file is named", "r1.json: cut off" in err, True)
+    quality = json.loads(out)["quality"]
+    same("folder: quality", (quality["grade"], quality["ranks_present"],
+                             quality["ranks_expected"]), ("limited", 2, 3))
+    os.remove(folder + "/r0.json")
+    os.remove(folder + "/r2.json")
+    same("folder: nothing left", hindmost("report", folder)[0], 65)
+    os.remove(folder + "/r1.json")
+    same("folder: no trace", hindmost("import", "kineto", folder, "-o", tmp + "/bad")[0], 66)
+
+
 def bad_files(tmp):
     good = write(tmp + "/good.json", trace([kernel("k", 5, 1, 1, 0)], distributedInfo={
         "rank": 0, "world_size": 2}))
@@ -187,7 +209,8 @@ def bad_files(tmp):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for test in (exact_times, base_time, groups, ranks_and_hosts, bad_files):
+    for test in (exact_times, base_time, groups, ranks_and_hosts, damaged_among_good,
+                 bad_files):
         test(folder)
 print("\n".join(wrong) or "all as expected")
 sys.exit(1 if wrong else 0)

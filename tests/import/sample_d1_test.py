@@ -5,6 +5,7 @@ usage: sample_d1_test.py HINDMOST SOURCE_DIR. 77 = the sample is not here (it is
 project: HM_SHARED_DATA names its folder).
 """
 import glob
+import gzip
 import json
 import os
 import subprocess
@@ -122,7 +123,15 @@ def main(hindmost, source):
         folder = tmp + "/run"
         run(hindmost, "import", "kineto", *files, "-o", folder)
         check_rows(hindmost, files, folder)
-        check_report(json.loads(run(hindmost, "report", "--json=full", folder)))
+        report = json.loads(run(hindmost, "report", "--json=full", folder))
+        check_report(report)
+        # the folder of traces itself, packed: the same answer
+        for path in files:
+            with open(path, "rb") as f, gzip.open(path + ".gz", "wb") as packed:
+                packed.write(f.read())
+            os.remove(path)
+        direct = json.loads(run(hindmost, "report", "--json=full", tmp))
+        same("report of the folder", direct, report)
     print("\n".join(wrong) or f"8 ranks and {len(COLLECTIVES)} collectives as expected")
     return 1 if wrong else 0
 
