@@ -168,9 +168,12 @@ static hm_status_t parse(const struct hm_command *c, void *args, int *argc, char
         }
         if (!o) {
             const char *near = NULL;
+            unsigned least = 3;
             for (uint32_t k = 0; k < c->n_opts && a[1] == '-'; k++)
-                if (distance(a + 2, c->opt[k].name) <= 2)
+                if (distance(a + 2, c->opt[k].name) < least) {
+                    least = distance(a + 2, c->opt[k].name);
                     near = c->opt[k].name;
+                }
             return hm_fail(HM_E_USAGE, c->name, "no option %s; %s%s%s", a,
                            near ? "did you mean --" : "see hindmost ", near ? near : c->name,
                            near ? "?" : " --help");
@@ -212,11 +215,15 @@ int hm_cli_run(int argc, char **argv)
         return 0;
     }
     const struct hm_command *cmd = NULL, *near = NULL;
+    unsigned least = 3;
     for (const struct hm_command *const *c = hm_commands; *c; c++) {
-        if (!strcmp((*c)->name, name))
+        unsigned d = distance(name, (*c)->name);
+        if (d == 0)
             cmd = *c;
-        else if (distance(name, (*c)->name) <= 2)
+        if (d < least) {
+            least = d;
             near = *c;
+        }
     }
     if (!cmd) {
         hm_say(HM_SAY_ERROR, "%s: no such command; %s%s%s", name,

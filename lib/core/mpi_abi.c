@@ -130,7 +130,6 @@ static void functions(struct hm_mpi *mpi)
     LOOK_UP(barrier, "Barrier");
     LOOK_UP(bcast, "Bcast");
     LOOK_UP(allreduce, "Allreduce");
-    LOOK_UP(iallreduce, "Iallreduce");
     LOOK_UP(allgather, "Allgather");
     LOOK_UP(gather, "Gather");
     LOOK_UP(gatherv, "Gatherv");
@@ -138,6 +137,8 @@ static void functions(struct hm_mpi *mpi)
     LOOK_UP(alltoallv, "Alltoallv");
     LOOK_UP(send, "Send");
     LOOK_UP(recv, "Recv");
+    LOOK_UP(isend, "Isend");
+    LOOK_UP(irecv, "Irecv");
     LOOK_UP(test, "Test");
     LOOK_UP(comm_create_keyval, "Comm_create_keyval");
     LOOK_UP(comm_set_attr, "Comm_set_attr");

@@ -27,8 +27,8 @@ struct hm_mpi {
     int (*barrier)(hm_mpi_word_t);
     int (*bcast)(void *, int, hm_mpi_word_t, int, hm_mpi_word_t);
     int (*allreduce)(const void *, void *, int, hm_mpi_word_t, hm_mpi_word_t, hm_mpi_word_t);
-    int (*iallreduce)(const void *, void *, int, hm_mpi_word_t, hm_mpi_word_t, hm_mpi_word_t,
-                      hm_mpi_word_t *);
+    int (*isend)(const void *, int, hm_mpi_word_t, int, int, hm_mpi_word_t, hm_mpi_word_t *);
+    int (*irecv)(void *, int, hm_mpi_word_t, int, int, hm_mpi_word_t, hm_mpi_word_t *);
     int (*allgather)(const void *, int, hm_mpi_word_t, void *, int, hm_mpi_word_t, hm_mpi_word_t);
     int (*gather)(const void *, int, hm_mpi_word_t, void *, int, hm_mpi_word_t, int, hm_mpi_word_t);
     int (*gatherv)(const void *, int, hm_mpi_word_t, void *, const int *, const int *,

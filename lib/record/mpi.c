@@ -324,41 +324,113 @@ static int agree_limit_ms(void)
     return v && atoi(v) > 0 ? atoi(v) : AGREE_MS;
 }
 
+/* What a rank tells rank 0, and what rank 0 tells all. Point to point: a collective of ours would
+ * hang or shift those of the program when a rank has no library. */
+struct word {
+    int protocol, want, speaker; /* speaker: who speaks for those that would have recorded */
+};
+enum { WORD_INTS = sizeof(struct word) / sizeof(int), TAG_HELLO = 32741, TAG_ANSWER = 32742 };
+
+/* Waits until all n requests are done or the time is over; returns how many are done. */
+static int wait_all(hm_mpi_word_t *request, char *done, int n, int64_t until)
+{
+    int n_done = 0;
+    for (int round = 0; n_done < n; round++) {
+        for (int i = 0; i < n; i++) {
+            int now = 0;
+            if (done[i])
+                continue;
+            if (job.mpi.test(&request[i], &now, job.mpi.status_ignore) != job.mpi.success)
+                return n_done;
+            done[i] = (char)(now != 0);
+            n_done += done[i];
+        }
+        if (n_done == n || hm_true_now() >= until)
+            break;
+        /* ranks arrive within microseconds or after a slow start: do not burn the core of one that
+         * still loads its libraries */
+        hm_nap(round < 1000 ? 10000 : 1000000);
+    }
+    return n_done;
+}
+
+/* Rank 0: hears all, answers those it heard. 1 = heard all. */
+static int hear_all(const struct word *mine, struct word *least, int64_t until)
+{
+    int n = job.n_ranks - 1, n_done = 0, n_sent = 0;
+    /* never freed when a rank stays silent: an abandoned call may still write to them */
+    struct word *said = calloc((size_t)n + 1, sizeof(*said));
+    hm_mpi_word_t *request = calloc(2 * ((size_t)n + 1), sizeof(*request));
+    char *done = calloc(2 * ((size_t)n + 1), 1);
+    if (n < 1 || !said || !request || !done)
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (job.mpi.irecv(&said[i], WORD_INTS, job.mpi.type_int, i + 1, TAG_HELLO,
+                          job.mpi.comm_world, &request[i]) != job.mpi.success)
+            return 0;
+    n_done = wait_all(request, done, n, until);
+    *least = *mine;
+    for (int i = 0; i < n; i++) {
+        if (!done[i])
+            continue;
+        least->protocol = said[i].protocol < least->protocol ? said[i].protocol : least->protocol;
+        least->want = said[i].want < least->want ? said[i].want : least->want;
+        least->speaker = said[i].speaker < least->speaker ? said[i].speaker : least->speaker;
+    }
+    static struct word answer;
+    answer = *least;
+    if (n_done < n)
+        answer.protocol = 0; /* somebody is missing */
+    for (int i = 0; i < n; i++)
+        if (done[i] && job.mpi.isend(&answer, WORD_INTS, job.mpi.type_int, i + 1, TAG_ANSWER,
+                                     job.mpi.comm_world, &request[n + n_sent]) == job.mpi.success)
+            n_sent++;
+    memset(done, 0, (size_t)n);
+    wait_all(request + n, done, n_sent, hm_true_now() + INT64_C(1000000000));
+    if (n_done < n)
+        return 0;
+    free(said);
+    free(request);
+    free(done);
+    return 1;
+}
+
+/* The others: tell rank 0, hear its answer. 1 = everybody is there. */
+static int ask_rank_0(const struct word *mine, struct word *least, int64_t until)
+{
+    static struct word hello, answer; /* static: an abandoned call may still use them */
+    static hm_mpi_word_t request[2];
+    static char done[2];
+    hello = *mine;
+    if (job.mpi.irecv(&answer, WORD_INTS, job.mpi.type_int, 0, TAG_ANSWER, job.mpi.comm_world,
+                      &request[0]) != job.mpi.success ||
+        job.mpi.isend(&hello, WORD_INTS, job.mpi.type_int, 0, TAG_HELLO, job.mpi.comm_world,
+                      &request[1]) != job.mpi.success)
+        return 0;
+    /* rank 0 may say only at its own limit that somebody is missing */
+    if (wait_all(request, done, 2, until + INT64_C(2000000000)) < 2)
+        return 0;
+    *least = answer;
+    return answer.protocol != 0;
+}
+
 /* 1 = every rank of the job has the library, speaks this protocol and wants to record. */
 static int agree(int want)
 {
-    static int mine[3], least[3]; /* static: an abandoned call may still write to them */
-    int done = 0;
-    mine[0] = PROTOCOL;
-    mine[1] = want;
-    mine[2] = want ? job.rank : job.n_ranks; /* who speaks for those that would have recorded */
+    struct word mine = {PROTOCOL, want, want ? job.rank : job.n_ranks}, least = mine;
     if (job.n_ranks == 1)
         return want;
-    if (!job.mpi.iallreduce || !job.mpi.test) {
-        done = job.mpi.allreduce(mine, least, 3, job.mpi.type_int, job.mpi.op_min,
-                                 job.mpi.comm_world) == job.mpi.success;
-    } else {
-        hm_mpi_word_t request = 0;
-        if (job.mpi.iallreduce(mine, least, 3, job.mpi.type_int, job.mpi.op_min, job.mpi.comm_world,
-                               &request) != job.mpi.success)
-            return 0;
-        int64_t until = hm_true_now() + agree_limit_ms() * INT64_C(1000000);
-        for (int i = 0; !done && hm_true_now() < until; i++) {
-            if (job.mpi.test(&request, &done, job.mpi.status_ignore) != job.mpi.success)
-                return 0;
-            /* ranks arrive within microseconds or after a slow start: do not burn the core of one
-             * that still loads its libraries */
-            if (!done)
-                hm_nap(i < 1000 ? 10000 : 1000000);
-        }
-    }
-    if (done && least[0] == PROTOCOL && least[1])
+    if (!job.mpi.isend || !job.mpi.irecv || !job.mpi.test)
+        return 0;
+    int64_t until = hm_true_now() + agree_limit_ms() * INT64_C(1000000);
+    int all = job.rank == 0 ? hear_all(&mine, &least, until) : ask_rank_0(&mine, &least, until);
+    if (all && least.protocol == PROTOCOL && least.want)
         return 1;
     hm_self.quiet = 0;
-    if (!done && want && hm_self.who.local_rank <= 1)
+    if (!all && want && hm_self.who.local_rank <= 1)
         hm_note(HM_E_MISSING, "a rank of this job runs without the library; start all ranks with "
                               "hindmost run, or none; nothing is recorded");
-    if (done && want && least[2] == job.rank)
+    if (all && want && least.speaker == job.rank)
         hm_note(HM_E_MISSING, "a rank of this job does not record (HINDMOST=off, another version, "
                               "or a trouble it told); nothing is recorded");
     return 0;

@@ -253,22 +253,37 @@ static void find_domains(struct hm_run *run)
     }
 }
 
+/* Is there already a line about a file of this rank? */
+static int told(const struct hm_run *run, uint32_t rank)
+{
+    char start[32];
+    int n = snprintf(start, sizeof(start), "rank-%05u.", rank);
+    for (uint32_t i = 0; i < run->n_problems; i++)
+        if (!strncmp(run->problem[i].file, start, (size_t)n))
+            return 1;
+    return 0;
+}
+
 static void find_missing(struct hm_run *run)
 {
-    uint32_t n_missing = run->n_ranks - run->n_present, first = 0;
+    uint32_t n_missing = 0, first = 0;
     char what[256], file[64];
+    for (uint32_t rank = 0, i = 0; rank < run->n_ranks; rank++) {
+        if (i < run->n_present && (uint32_t)run->rank[i].rank == rank) {
+            i++;
+        } else if (!told(run, rank)) {
+            if (!n_missing++)
+                first = rank;
+        }
+    }
     if (!n_missing)
         return;
-    while (first < run->n_present && (uint32_t)run->rank[first].rank == first)
-        first++;
     snprintf(file, sizeof(file), "rank-%05u.h5", first);
     if (n_missing == 1)
-        snprintf(what, sizeof(what), "missing: rank %u of %u has no usable file", first,
-                 run->n_ranks);
+        snprintf(what, sizeof(what), "missing: rank %u of %u has no file", first, run->n_ranks);
     else
-        snprintf(what, sizeof(what),
-                 "missing: %u of %u ranks have no usable file, the first is rank %u", n_missing,
-                 run->n_ranks, first);
+        snprintf(what, sizeof(what), "missing: %u of %u ranks have no file, the first is rank %u",
+                 n_missing, run->n_ranks, first);
     problem_add(run, file, what);
 }
 
