@@ -33,13 +33,22 @@ struct chain {
     int64_t carry_ns; /* end of the base, or where the chain begins */
     int64_t part[N_PARTS];
     uint32_t base, n_kernels; /* base: arrival, HM_NO_ID = none */
+    uint64_t base_op;         /* the operation of the base */
+    int64_t node_ns;          /* start of the compute on it that waited for the base, INT64_MIN */
+};
+/* The first compute that waited for a collective, and what else it had to wait for. */
+struct node {
+    int64_t start_ns, floor_ns;
+    uint32_t floor;
+    int known;
 };
 struct op {
     int64_t start_ns, end_ns, last_ns;
     int64_t call_ns, called_ns; /* the launching call; call_ns INT64_MIN = unknown */
-    uint64_t before;            /* operation before it on its stream, NO_OP = none */
+    uint64_t id, before;        /* before: operation before it on its stream, NO_OP = none */
     uint32_t stream, arrival;
     uint8_t type;
+    struct node node;   /* of a collective */
     struct chain chain; /* up to start_ns */
 };
 static const uint64_t NO_OP = UINT64_MAX;
@@ -272,6 +281,8 @@ static struct chain chain_through(const struct op *o, int64_t t)
         memset(&c, 0, sizeof(c));
         c.carry_ns = t;
         c.base = o->arrival;
+        c.base_op = o->id;
+        c.node_ns = INT64_MIN;
         return c;
     }
     c = o->chain;
@@ -306,6 +317,21 @@ static struct chain chain_host(struct hm_account *a, struct op *d, int64_t h)
     return c;
 }
 
+/* `o` waited for collective `p`: it begins a new stretch of compute, which also had to wait for the
+ * compute before it on its stream. */
+static void node_of(struct hm_account *a, struct op *o, struct op *p)
+{
+    o->chain.node_ns = o->start_ns;
+    if (p->node.known)
+        return;
+    p->node = (struct node){.start_ns = o->start_ns, .floor = HM_NO_ID, .known = 1};
+    const struct op *c = op_at(a, o->before);
+    if (c && c->type != OP_COMM && c->chain.base != HM_NO_ID && c->chain.node_ns != INT64_MIN) {
+        p->node.floor = c->chain.base;
+        p->node.floor_ns = min64(c->end_ns, o->start_ns) - c->chain.node_ns;
+    }
+}
+
 /* Rule 3 for a compute kernel or a copy. */
 static void chain_of(struct hm_account *a, struct op *o)
 {
@@ -315,6 +341,8 @@ static void chain_of(struct hm_account *a, struct op *o)
         p = w;
     memset(&o->chain, 0, sizeof(o->chain));
     o->chain.base = HM_NO_ID;
+    o->chain.base_op = NO_OP;
+    o->chain.node_ns = INT64_MIN;
     o->chain.carry_ns = o->start_ns;
     if (!p)
         return;
@@ -330,6 +358,8 @@ static void chain_of(struct hm_account *a, struct op *o)
         o->chain = chain_through(p, until);
         o->chain.part[QUEUE] += o->start_ns - until;
     }
+    if (p->type == OP_COMM && o->chain.base_op == p->id && o->type == OP_COMPUTE)
+        node_of(a, o, p);
 }
 
 /* Rule 3 for an arrival: the chain of its own work, and beside it the collective before it. */
@@ -343,7 +373,8 @@ static void segment_of(struct hm_account *a, struct op *o, struct hm_segment *s)
     }
     int64_t tp = p ? min64(p->end_ns, o->start_ns) : INT64_MIN;
     int64_t tq = q ? min64(q->end_ns, o->start_ns) : INT64_MIN;
-    struct chain c = {.carry_ns = o->start_ns, .base = HM_NO_ID};
+    struct chain c = {
+        .carry_ns = o->start_ns, .base = HM_NO_ID, .base_op = NO_OP, .node_ns = INT64_MIN};
     int64_t ready = o->start_ns;
     if (q) {
         ready = max64(tq, h);
@@ -394,6 +425,15 @@ static void segment_of(struct hm_account *a, struct op *o, struct hm_segment *s)
     s->ready_ns = ready;
     s->base = c.base;
     s->before = p ? p->arrival : HM_NO_ID;
+    s->node_ns = s->floor_ns = HM_NONE(0);
+    s->floor = HM_NO_ID;
+    const struct op *base = op_at(a, c.base_op);
+    if (base && base->type == OP_COMM && base->node.known && base->node.start_ns <= o->start_ns) {
+        s->node_ns = base->node.start_ns - c.carry_ns;
+        s->floor = base->node.floor;
+        s->floor_ns = s->floor == HM_NO_ID ? HM_NONE(0) : base->node.floor_ns;
+        s->via_node = c.node_ns == base->node.start_ns;
+    }
     s->top_kernel = HM_NO_ID;
     s->n_kernels = c.n_kernels;
     s->gate = gate == INT64_MIN                      ? HM_GATE_NONE
@@ -594,6 +634,7 @@ static hm_status_t op_add(struct hm_account *a, struct op *o, uint32_t stat, str
     } else if (o->type != OP_COMM) {
         chain_of(a, o);
     }
+    o->id = a->n_ops;
     a->op[a->n_ops % OPS] = *o;
     a->tail[s] = a->n_ops++;
     a->first_ns = min64(a->first_ns, o->start_ns);

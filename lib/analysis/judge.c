@@ -145,7 +145,9 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
                            .base = HM_NO_ID,
                            .before = HM_NO_ID,
                            .common = HM_NO_ID,
-                           .source = HM_NO_ID};
+                           .source = HM_NO_ID,
+                           .node_ns = HM_NONE(0),
+                           .floor = HM_NO_ID};
     if (p->i_segment == HM_NO_ID || p->i_segment >= w->n_segments)
         return;
     const struct hm_segment *s = &w->segment[p->i_segment];
@@ -155,6 +157,10 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
     q->carry_ns = s->carry_ns;
     q->base = part_of_arrival(worker, s->base);
     q->before = part_of_arrival(worker, s->before);
+    q->node_ns = q->base == HM_NO_ID ? HM_NONE(0) : s->node_ns;
+    q->floor = part_of_arrival(worker, s->floor);
+    q->floor_ns = s->floor_ns;
+    q->via_node = s->via_node && !HM_IS_NONE(q->node_ns);
     const int64_t part[HM_N_C] = {s->compute_ns,     s->comm_transfer_ns, s->comm_wait_ns,
                                   s->memcpy_ns,      s->idle_input_ns,    s->idle_host_ns,
                                   s->idle_queue_ns,  s->idle_serial_ns,   s->idle_module_ns,

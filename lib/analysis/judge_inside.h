@@ -29,12 +29,15 @@ struct hm_jpart {
     uint32_t common;                       /* part in the launch most members rest on */
     uint32_t source;                       /* one-sided: the part waited for */
     int64_t excess_ns;                     /* own lateness against the median member */
-    uint8_t has_segment, gate, pad[6];
+    int64_t node_ns, floor_ns;             /* as in hm_segment */
+    uint32_t floor;                        /* part */
+    uint8_t has_segment, gate, via_node, pad;
 };
 struct hm_jlaunch {
     uint64_t comm, bytes;
     int64_t first_ns, last_ns, end1_ns, end2_ns, u_ns;
-    int64_t median_ns; /* of local, over the members */
+    int64_t median_ns;       /* of local, over the members */
+    int64_t floor_median_ns; /* of floor, over the members that have one */
     uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, reference, flags;
     uint8_t func, pad[7];
 };

@@ -171,6 +171,11 @@ static void localise(struct hm_judge *j, struct hm_jlaunch *l, int64_t *v)
         p[k].excess_ns = v[k];
     }
     l->median_ns = hm_median(v, l->n_parts);
+    size_t n_floors = 0;
+    for (uint32_t k = 0; k < l->n_parts; k++)
+        if (p[k].floor != HM_NO_ID)
+            v[n_floors++] = p[k].floor_ns;
+    l->floor_median_ns = n_floors ? hm_median(v, n_floors) : 0;
     for (uint32_t k = 0; k < l->n_parts; k++) {
         if (p[k].excess_ns == l->median_ns && l->reference == HM_NO_ID)
             l->reference = l->first_part + k;

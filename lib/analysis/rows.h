@@ -38,8 +38,13 @@ struct hm_segment {
     uint32_t before;  /* the arrival before it on its stream; HM_NO_ID = none */
     uint32_t top_kernel, n_kernels;
     uint64_t mix;
-    uint8_t gate, pad[7]; /* enum hm_gate */
-}; /* 128: the end of the base (when its gate chain last rested on others) -> arrival */
+    /* The compute that waited for the base began node_ns after its end, and not before other
+     * compute was done: floor_ns after the compute that waited for arrival `floor` had begun. */
+    int64_t node_ns, floor_ns; /* HM_NONE = no such compute, no such floor */
+    uint32_t floor;            /* HM_NO_ID = none */
+    uint8_t gate, via_node;    /* enum hm_gate; 1: the arrival rests on that compute */
+    uint8_t pad[2];
+}; /* 144: the end of the base (when its gate chain last rested on others) -> arrival */
 struct hm_step_part {
     int64_t t0_ns, t1_ns, compute_ns, transfer_ns, wait_ns, memcpy_ns, idle_ns, comm_ns, overlap_ns,
         stall_ns, blocking_ns, host_sync_ns, input_ns, peak_bytes;
@@ -85,7 +90,7 @@ struct hm_kernel_stat {
     int64_t block_ns[HM_KERNEL_BLOCKS];
 }; /* 224 */
 _Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
-                   sizeof(struct hm_segment) == 128 && sizeof(struct hm_step_part) == 128 &&
+                   sizeof(struct hm_segment) == 144 && sizeof(struct hm_step_part) == 128 &&
                    sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112 &&
                    sizeof(struct hm_kernel_stat) == 224,
                "");

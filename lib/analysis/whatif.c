@@ -2,81 +2,120 @@
  *
  * Box: lib/analysis. Pure. Each arrival starts when its own work is done (end of its base + local)
  * and the collective before it on the stream has ended; a synchronous launch ends a measured time
- * after its last arrival. Repaired: own work as long as the median member's, where it is longer.
- * Source: facts on scenarios rule 1; facts on analysis 2.11.
+ * after its last arrival. Compute that waits for a collective also waits for the compute before it,
+ * so that a repaired run is not faster than its compute. Repaired: own work as long as the median
+ * member's, where it is longer. Source: facts on scenarios rule 1; facts on analysis 2.11.
  */
 #include "analysis/judge_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t start_of(const struct hm_judge *j, const struct hm_jlaunch *l,
-                        const struct hm_jpart *p, const int64_t *end, int repair)
+struct replay {
+    int64_t *start, *end, *node; /* of each part; node: of the compute that waited for it */
+    int64_t *step_end, *held;    /* of each step; held: how far compute alone holds it back */
+};
+
+/* How much later than by the base alone the compute begins that waited for it: the compute before
+ * it on its stream was not done. */
+static int64_t push_of(struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p,
+                       int repair)
 {
-    int64_t ready = p->base == HM_NO_ID ? p->ready_ns : end[p->base] + p->local_ns;
+    if (p->base == HM_NO_ID || HM_IS_NONE(p->node_ns))
+        return 0;
+    int64_t free_ns = r->end[p->base] + p->node_ns, *node = &r->node[p->base];
+    if (*node == INT64_MIN) {
+        *node = free_ns;
+        if (p->floor != HM_NO_ID && r->node[p->floor] != INT64_MIN) {
+            int64_t work = p->floor_ns;
+            if (repair && work > l->floor_median_ns)
+                work = l->floor_median_ns;
+            *node = r->node[p->floor] + work > free_ns ? r->node[p->floor] + work : free_ns;
+        }
+    }
+    return *node - free_ns;
+}
+
+static int64_t start_of(struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p,
+                        int repair)
+{
+    int64_t push = push_of(r, l, p, repair);
+    int64_t ready = p->base == HM_NO_ID ? p->ready_ns : r->end[p->base] + p->local_ns;
+    if (p->via_node)
+        ready += push;
+    else if (l->i_step != HM_NO_ID && push > r->held[l->i_step])
+        r->held[l->i_step] = push;
     if (repair && p->excess_ns > 0) {
         if (p->common != HM_NO_ID) {
-            int64_t mended = end[p->common] + l->median_ns;
+            int64_t mended = r->end[p->common] + l->median_ns + (p->via_node ? push : 0);
             ready = mended < ready ? mended : ready;
         } else {
             ready -= p->excess_ns;
         }
     }
-    int64_t before = p->before == HM_NO_ID ? INT64_MIN : end[p->before];
-    (void)j;
+    int64_t before = p->before == HM_NO_ID ? INT64_MIN : r->end[p->before];
     return (before > ready ? before : ready) + p->tail_ns;
+}
+
+static void replay_free(struct replay *r)
+{
+    free(r->start);
+    free(r->end);
+    free(r->node);
+    free(r->step_end);
+    free(r->held);
 }
 
 int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p)
 {
-    int64_t *start = malloc((j->n_parts + 1) * sizeof(*start));
-    int64_t *end = malloc((j->n_parts + 1) * sizeof(*end));
-    int64_t *step_end = malloc((j->n_steps + 1) * sizeof(*step_end));
-    if (!start || !end || !step_end) {
-        free(start);
-        free(end);
-        free(step_end);
+    struct replay r = {
+        malloc((j->n_parts + 1) * sizeof(int64_t)), malloc((j->n_parts + 1) * sizeof(int64_t)),
+        malloc((j->n_parts + 1) * sizeof(int64_t)), malloc((j->n_steps + 1) * sizeof(int64_t)),
+        calloc(j->n_steps + 1, sizeof(int64_t))};
+    if (!r.start || !r.end || !r.node || !r.step_end || !r.held) {
+        replay_free(&r);
         return INT64_MIN;
     }
     for (size_t s = 0; s < j->n_steps; s++)
-        step_end[s] = INT64_MIN;
+        r.step_end[s] = INT64_MIN;
+    for (size_t i = 0; i < j->n_parts; i++)
+        r.node[i] = INT64_MIN;
     for (size_t i = 0; i < j->n_launches; i++) {
         const struct hm_jlaunch *l = &j->launch[i];
         const struct hm_jpart *p = &j->part[l->first_part];
         int sync = (l->flags & HM_LAUNCH_SYNCHRONOUS) && l->n_parts >= 2;
         int64_t last = INT64_MIN;
         for (uint32_t k = 0; k < l->n_parts; k++) {
-            int64_t t = start_of(j, l, &p[k], end,
+            int64_t t = start_of(&r, l, &p[k],
                                  repair && repair[p[k].worker] && l->i_step != HM_NO_ID && sync);
-            start[l->first_part + k] = t;
+            r.start[l->first_part + k] = t;
             last = t > last ? t : last;
         }
         for (uint32_t k = 0; k < l->n_parts; k++) {
             uint32_t me = l->first_part + k;
             if (sync) {
-                end[me] = last + (p[k].end_ns - l->last_ns);
+                r.end[me] = last + (p[k].end_ns - l->last_ns);
             } else {
-                int64_t was = p[k].start_ns, is = start[me];
+                int64_t was = p[k].start_ns, is = r.start[me];
                 if (p[k].source != HM_NO_ID) {
-                    int64_t s0 = j->part[p[k].source].start_ns, s1 = start[p[k].source];
+                    int64_t s0 = j->part[p[k].source].start_ns, s1 = r.start[p[k].source];
                     was = s0 > was ? s0 : was;
                     is = s1 > is ? s1 : is;
                 }
-                end[me] = is + (p[k].end_ns - was);
+                r.end[me] = is + (p[k].end_ns - was);
             }
-            if (l->i_step != HM_NO_ID && end[me] > step_end[l->i_step])
-                step_end[l->i_step] = end[me];
+            if (l->i_step != HM_NO_ID && r.end[me] > r.step_end[l->i_step])
+                r.step_end[l->i_step] = r.end[me];
         }
     }
     int64_t saved = 0;
     for (size_t s = 0; s < j->n_steps; s++) {
-        int64_t now = step_end[s] == INT64_MIN ? saved : j->step[s].end_ns - step_end[s];
+        int64_t now =
+            r.step_end[s] == INT64_MIN ? saved : j->step[s].end_ns - r.step_end[s] - r.held[s];
         if (gain_p)
             gain_p[s] = now - saved;
         saved = now;
     }
-    free(start);
-    free(end);
-    free(step_end);
+    replay_free(&r);
     return saved;
 }

@@ -173,6 +173,49 @@ static void simulate(const struct model *m, struct lane *lane)
     }
 }
 
+/* U17: the all-gather beside the compute of the step. */
+static void simulate_side(const struct model *m, struct lane *lane)
+{
+    int64_t t = 0;
+    for (uint32_t s = 0; s < m->n_steps; s++) {
+        int64_t last = 0;
+        for (uint32_t r = 0; r < m->n_ranks; r++) {
+            struct lane *l = &lane[r];
+            l->host = t - 2000000;
+            int64_t launched;
+            uint32_t corr = launch(l, &launched);
+            kernel(l, COMPUTE_TRACK, 1, 1, corr, t, 50000000);
+            corr = launch(l, &launched);
+            kernel(l, COMPUTE_TRACK, 2, 1, corr, t + 50000000, 50000000);
+            l->host = t + m->side_launch(m, r, s) - 2000;
+            corr = launch(l, &launched);
+            struct hm_part *p = &l->part[l->n_parts];
+            *p = (struct hm_part){.worker = r, .i_arrival = s};
+            p->a = (struct hm_arrival){.comm = COMM,
+                                       .seq = s,
+                                       .start_ns = launched + 3000,
+                                       .host_ns = launched - 2000,
+                                       .launch_end_ns = launched,
+                                       .func = HM_NCCL_ALLGATHER,
+                                       .source = HM_ARRIVAL_KERNEL};
+            p->v.step = s;
+            l->n_parts++;
+            kernel(l, COMM_TRACK, 3, 1, corr, p->a.start_ns, 0);
+            last = max64(last, p->a.start_ns);
+        }
+        int64_t end = max64(last + m->reduce_ns, t + 100000000);
+        for (uint32_t r = 0; r < m->n_ranks; r++) {
+            struct lane *l = &lane[r];
+            l->part[s].a.end_ns = last + m->reduce_ns;
+            l->ev[l->n - 1].dur_ns = last + m->reduce_ns - l->part[s].a.start_ns;
+            l->window[s] = (struct hm_step_window){t, end, s, 0};
+        }
+        t = end;
+    }
+    for (uint32_t r = 0; r < m->n_ranks; r++)
+        qsort(lane[r].ev, lane[r].n, sizeof(struct hm_event), by_time);
+}
+
 static size_t give_arrivals(void *ctx, struct hm_arrival *a, struct hm_annot *v, size_t cap)
 {
     struct lane *l = ctx;
@@ -275,7 +318,10 @@ void model_run(const struct model *m, struct hm_result *result_p, struct model_s
         infos[r] = (struct hm_rank_info){.rank = (int32_t)r, .host = "node01", .path = "rank"};
         workers[r] = (struct hm_worker){r, 0};
     }
-    simulate(m, lane);
+    if (m->side_launch)
+        simulate_side(m, lane);
+    else
+        simulate(m, lane);
     /* match: all launches at once */
     struct hm_part *part = calloc(n, sizeof(*part));
     struct hm_launch *launch_v = calloc(n, sizeof(*launch_v));

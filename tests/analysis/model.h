@@ -26,6 +26,9 @@ struct model {
     /** Grid of a compute kernel. NULL = 1. */
     uint32_t (*grid)(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket);
     uint64_t seed;
+    /** Not NULL: instead of the above, U17: compute of 100 ms a step on one stream; beside it an
+     *  all-gather launched this long after the step began; the next step waits for both. */
+    int64_t (*side_launch)(const struct model *m, uint32_t rank, uint32_t step);
 };
 struct model_sums { /* what must hold: checked by the caller */
     uint64_t n_segments, n_bad_segments, n_steps, n_bad_steps;

@@ -349,6 +349,33 @@ Test(verdict, u26_paired_test_sees_what_votes_miss)
     hm_result_clear(&r);
 }
 
+/* U17: launches at 40 and 90, each step's compute 100, all-gather 40: T 130.003; with rank 1
+ * launching at 40 the all-gather ends at 80.003 and the compute holds the step at 100: gain 30.003.
+ */
+static int64_t u17(const struct model *m, uint32_t rank, uint32_t step)
+{
+    (void)m;
+    (void)step;
+    return (rank ? 90 : 40) * MS;
+}
+
+Test(verdict, u17_late_launch_beside_compute_is_host_and_gains_up_to_the_compute)
+{
+    struct model m = {
+        .n_ranks = 2, .n_steps = 40, .n_buckets = 1, .reduce_ns = 40 * MS, .side_launch = u17};
+    struct hm_result r;
+    struct model_sums sums;
+    model_run(&m, &r, &sums);
+    cr_assert(!sums.n_bad_segments && !sums.n_bad_steps);
+    const struct hm_out_finding *f = first(&r);
+    cr_assert(f);
+    cr_assert_str_eq(f->ids, "1");
+    cr_assert_str_eq(f->cause, "host_cpu");
+    cr_assert_geq(f->gain_ns, 38 * 30003000);
+    cr_assert_leq(f->gain_ns, 40 * 30003000 + 20 * MS, "%lld", (long long)f->gain_ns);
+    hm_result_clear(&r);
+}
+
 /* E12: all 100 except r2 [130, 100, 160] and r1 120 in the second step; all-reduce 10. Four times
  * over: T = 4 x 440; without r2 350, without r1 420. The 30 of the very first step cannot be
  * repaired: its work began before the record. */
