@@ -17,17 +17,15 @@ static int is_sync(const struct hm_jlaunch *l)
     return (l->flags & HM_LAUNCH_SYNCHRONOUS) && l->n_parts >= 2;
 }
 
-/* Moves the clock of a worker by `shift`: all times of its parts. */
-static void shift_worker(struct hm_judge *j, uint32_t worker, int64_t shift)
+/* Moves the clock of each worker by -shift: all times of its parts. */
+static void shift_clocks(struct hm_judge *j, const int64_t *shift)
 {
     for (size_t i = 0; i < j->n_parts; i++) {
         struct hm_jpart *p = &j->part[i];
-        if (p->worker != worker)
-            continue;
-        p->start_ns += shift;
-        p->end_ns += shift;
-        p->ready_ns += shift;
-        p->carry_ns += shift;
+        p->start_ns -= shift[p->worker];
+        p->end_ns -= shift[p->worker];
+        p->ready_ns -= shift[p->worker];
+        p->carry_ns -= shift[p->worker];
     }
 }
 
@@ -66,79 +64,97 @@ static void measure_again(struct hm_judge *j)
     }
 }
 
+/* Ends of each worker against the median end of its launches: one row per part, by worker. */
+static size_t end_skews(const struct hm_judge *j, int64_t *skew, size_t *first, int64_t *ends)
+{
+    memset(first, 0, (j->n_workers + 1) * sizeof(*first));
+    for (size_t i = 0; i < j->n_launches; i++)
+        for (uint32_t k = 0; is_sync(&j->launch[i]) && k < j->launch[i].n_parts; k++)
+            first[j->part[j->launch[i].first_part + k].worker + 1]++;
+    for (uint32_t w = 0; w < j->n_workers; w++)
+        first[w + 1] += first[w];
+    for (size_t i = 0; i < j->n_launches; i++) {
+        const struct hm_jlaunch *l = &j->launch[i];
+        const struct hm_jpart *p = &j->part[l->first_part];
+        if (!is_sync(l))
+            continue;
+        for (uint32_t k = 0; k < l->n_parts; k++)
+            ends[k] = p[k].end_ns;
+        int64_t median = hm_median(ends, l->n_parts);
+        for (uint32_t k = 0; k < l->n_parts; k++)
+            skew[first[p[k].worker]++] = p[k].end_ns - median;
+    }
+    return j->n_workers ? first[j->n_workers - 1] : 0; /* first[w] is now the end of w's rows */
+}
+
 void hm_judge_clocks(struct hm_judge *j)
 {
-    int64_t *v = malloc((j->n_launches + 1) * sizeof(*v));
-    int64_t *ends = malloc((j->n_workers + 1) * sizeof(*ends));
-    if (!v || !ends || j->n_workers < 2) {
-        free(v);
-        free(ends);
-        return;
-    }
-    int moved = 0;
+    int64_t *skew = malloc((j->n_parts + 1) * sizeof(*skew));
+    int64_t *ends = malloc((j->n_parts + 1) * sizeof(*ends));
+    size_t *first = malloc((j->n_workers + 1) * sizeof(*first));
+    int64_t *shift_of = calloc(j->n_workers + 1, sizeof(*shift_of));
+    if (!skew || !ends || !first || !shift_of || j->n_workers < 2)
+        goto out;
+    int64_t u = 0;
+    for (size_t i = 0; i < j->n_launches; i++)
+        if (is_sync(&j->launch[i]) && j->launch[i].u_ns > u)
+            u = j->launch[i].u_ns;
+    int unknown = u >= HM_CLOCK_UNKNOWN_NS, moved = unknown;
+    end_skews(j, skew, first, ends);
     for (uint32_t w = 0; w < j->n_workers; w++) {
-        size_t n = 0;
-        int64_t u = 0;
-        for (size_t i = 0; i < j->n_launches; i++) {
-            const struct hm_jlaunch *l = &j->launch[i];
-            const struct hm_jpart *p = &j->part[l->first_part], *mine = NULL;
-            if (!is_sync(l) || l->n_parts > j->n_workers)
-                continue;
-            for (uint32_t k = 0; k < l->n_parts; k++) {
-                ends[k] = p[k].end_ns;
-                mine = p[k].worker == w ? &p[k] : mine;
-            }
-            if (!mine)
-                continue;
-            v[n++] = mine->end_ns - hm_median(ends, l->n_parts);
-            u = l->u_ns > u ? l->u_ns : u;
-        }
-        if (!n)
+        size_t from = w ? first[w - 1] : 0;
+        if (first[w] == from)
             continue;
-        int64_t shift = hm_median(v, n);
-        int64_t limit = u > (INT64_MAX >> 1) ? INT64_MAX : u + EXIT_SKEW_NS;
-        int64_t size = llabs(shift);
+        int64_t shift = hm_median(skew + from, first[w] - from), size = llabs(shift);
         j->shift_max_ns = size > j->shift_max_ns ? size : j->shift_max_ns;
-        if (u >= HM_CLOCK_UNKNOWN_NS)
-            moved = 1; /* no order of arrivals from these clocks, whatever they show */
-        if (size > limit || (size > EXIT_SKEW_NS && u >= HM_CLOCK_UNKNOWN_NS)) {
-            shift_worker(j, w, -shift);
+        if (size > (unknown ? 0 : u) + EXIT_SKEW_NS) {
+            shift_of[w] = shift;
             moved = 1;
         }
     }
     if (moved) {
         j->clock_suspect = 1;
+        shift_clocks(j, shift_of);
         measure_again(j);
     }
-    free(v);
+out:
+    free(skew);
     free(ends);
+    free(first);
+    free(shift_of);
 }
 
+/* Parts of a launch lie in order of their workers. */
 static struct hm_jpart *part_in(struct hm_judge *j, uint32_t launch, uint32_t worker)
 {
     struct hm_jlaunch *l = &j->launch[launch];
-    for (uint32_t k = 0; k < l->n_parts; k++)
-        if (j->part[l->first_part + k].worker == worker)
-            return &j->part[l->first_part + k];
-    return NULL;
+    struct hm_jpart *p = &j->part[l->first_part];
+    uint32_t lo = 0, hi = l->n_parts;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (p[mid].worker < worker)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < l->n_parts && p[lo].worker == worker ? &p[lo] : NULL;
 }
 
 /* The launch on which most members rest; ties go to the earlier one. */
-static uint32_t common_base(const struct hm_judge *j, const struct hm_jlaunch *l)
+static uint32_t common_base(const struct hm_judge *j, const struct hm_jlaunch *l, int64_t *v)
 {
-    uint32_t best = HM_NO_ID, votes = 0;
-    for (uint32_t k = 0; k < l->n_parts; k++) {
-        uint32_t base = j->part[l->first_part + k].base, n = 0;
-        if (base == HM_NO_ID)
-            continue;
-        uint32_t launch = j->part[base].launch;
-        for (uint32_t m = 0; m < l->n_parts && n <= l->n_parts; m++) {
-            uint32_t other = j->part[l->first_part + m].base;
-            n += other != HM_NO_ID && j->part[other].launch == launch;
-        }
-        if (n > votes || (n == votes && launch < best)) {
-            votes = n;
-            best = launch;
+    size_t n = 0, votes = 0;
+    uint32_t best = HM_NO_ID;
+    for (uint32_t k = 0; k < l->n_parts; k++)
+        if (j->part[l->first_part + k].base != HM_NO_ID)
+            v[n++] = j->part[j->part[l->first_part + k].base].launch;
+    qsort(v, n, sizeof(*v), hm_by_i64);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && v[end] == v[i];)
+            end++;
+        if (end - i > votes) {
+            votes = end - i;
+            best = (uint32_t)v[i];
         }
     }
     return best;
@@ -157,7 +173,7 @@ static void localise(struct hm_judge *j, struct hm_jlaunch *l, int64_t *v)
     }
     if (!is_sync(l))
         return;
-    uint32_t base = common_base(j, l);
+    uint32_t base = common_base(j, l, v);
     int all = base != HM_NO_ID;
     for (uint32_t k = 0; all && k < l->n_parts; k++) {
         struct hm_jpart *b = part_in(j, base, p[k].worker);
