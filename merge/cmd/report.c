@@ -42,6 +42,20 @@ static hm_status_t print(const struct job *job, const struct hm_run *run,
     return hm_report_text(run, result, stdout);
 }
 
+/* One line each: those of the files, and what the analysis found wrong with the data. The digest is
+ * three lines: there they stand in the whole report. */
+static uint32_t say_problems(const struct job *job, const struct hm_run *run,
+                             const struct hm_result *result)
+{
+    uint32_t n = result ? result->n_rows[HM_T_problem] : run->n_problems;
+    for (uint32_t i = 0; i < n && !job->args->digest; i++) {
+        const struct hm_out_problem *p = result ? hm_result_row(result, HM_T_problem, i) : NULL;
+        hm_say(HM_SAY_WARN, "%s: %s", p ? p->file : run->problem[i].file,
+               p ? p->what : run->problem[i].what);
+    }
+    return n;
+}
+
 static hm_status_t report_team(struct hm_team *team, void *arg)
 {
     struct job *job = arg;
@@ -58,10 +72,8 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
         s = hm_engine_account(&e);
     if (s == HM_OK)
         s = hm_engine_judge(&e, &result);
-    /* the digest is three lines: what is wrong with the files stands in the whole report */
-    for (uint32_t i = 0; i < e.run.n_problems && !job->args->digest; i++)
-        hm_say(HM_SAY_WARN, "%s: %s", e.run.problem[i].file, e.run.problem[i].what);
-    if (s == HM_OK && job->args->strict && e.run.n_problems)
+    uint32_t n = say_problems(job, &e.run, s == HM_OK ? result : NULL);
+    if (s == HM_OK && job->args->strict && n)
         s = HM_E_DATA; /* said line by line just now */
     if (s == HM_OK)
         s = print(job, &e.run, result);
