@@ -226,7 +226,7 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
         top = part[c] > part[top] ? c : top;
         explained += part[c] > 0 ? part[c] : 0;
     }
-    int64_t host = part[HM_C_HOST] + part[HM_C_BLOCKED] + part[HM_C_SERIAL] + part[HM_C_QUEUE];
+    int64_t host = part[HM_C_HOST] + part[HM_C_BLOCKED] + part[HM_C_SERIAL];
     const char *cause = "unknown";
     double share = explained > 0 ? (double)part[top] / (double)explained : 0;
     f->explained_frac = explained > 0 ? ppb(share) : HM_NONE(HM_NONE_UNKNOWN);
@@ -246,8 +246,8 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
     }
     if (explained <= 0) {
         hm_list_add(&f->evidence, "what its lateness is made of was not recorded");
-    } else if (share < 0.5 && host * 2 < explained) {
-        cause = "mixed";
+    } else if (share < 0.5) { /* several host parts together may still say host */
+        cause = host * 2 >= explained ? "host_cpu" : "mixed";
     } else if (top == HM_C_COMPUTE) {
         struct hm_control k;
         unsigned block = (unsigned)(onset * (uint64_t)HM_KERNEL_BLOCKS / j->n_steps);

@@ -274,6 +274,12 @@ Test(verdict, u6_a_shifted_clock_accuses_nobody)
     const struct hm_out_quality *q = hm_result_row(&r, HM_T_quality, 0);
     cr_assert_eq(q->clock_suspect, 1);
     cr_assert_str_eq(q->grade, "limited");
+    for (uint32_t i = 0; i < 4; i++) /* durations are equal: nobody waited, nobody was last */
+    {
+        const struct hm_out_rank *k = hm_result_row(&r, HM_T_rank, i);
+        cr_assert_eq(k->wait_ns, 0);
+        cr_assert_eq(k->last_arrivals, 0);
+    }
     hm_result_clear(&r);
 }
 
