@@ -238,7 +238,10 @@ static void killed(const char *top, unsigned n_kills)
         close(fd[1]);
         uint64_t flushed = 0, got;
         CHECK(read(fd[0], &flushed, 8) == 8);
-        nanosleep(&(struct timespec){0, (long)(rnd() % 30000000)}, NULL);
+        uint64_t target = rnd() % 60000; /* how far, told by the burst itself, not by a clock */
+        while (flushed < target)
+            CHECK(read(fd[0], &flushed, 8) == 8);
+        nanosleep(&(struct timespec){0, (long)(rnd() % 500000)}, NULL); /* somewhere in the next */
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         while (read(fd[0], &got, 8) == 8)
