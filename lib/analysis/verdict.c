@@ -300,21 +300,22 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
     return HM_OK;
 }
 
-static const char *cause_words(const char *cause)
+static const char *cause_words(const char *cause, int many)
 {
-    static const char *const word[][2] = {
-        {"slow_gpu", "its GPU is slow"},
-        {"more_work", "it has more work"},
-        {"input", "its input comes late"},
-        {"host_cpu", "its host launches late"},
-        {"host_blocked", "its host is blocked"},
-        {"queue", "its work is launched but starts late"},
-        {"launch_serialised", "one thread launches for several devices"},
-        {"module_load", "it loads code"},
-        {"mixed", "several causes"}};
+    static const char *const word[][3] = {
+        {"slow_gpu", "its GPU is slow", "their GPUs are slow"},
+        {"more_work", "it has more work", "they have more work"},
+        {"input", "its input comes late", "their input comes late"},
+        {"host_cpu", "its host launches late", "their hosts launch late"},
+        {"host_blocked", "its host is blocked", "their hosts are blocked"},
+        {"queue", "its work is launched but starts late", "their work is launched but starts late"},
+        {"launch_serialised", "one thread launches for several devices",
+         "one thread launches for several devices"},
+        {"module_load", "it loads code", "they load code"},
+        {"mixed", "several causes", "several causes"}};
     for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
         if (cause && !strcmp(word[i][0], cause))
-            return word[i][1];
+            return word[i][many ? 2 : 1];
     return "the cause is not known";
 }
 
@@ -400,7 +401,7 @@ static hm_status_t fill_finding(struct hm_judge *j, struct hm_result *r, const u
     else
         f->text = hm_text("%s hold%s the others up: %.2f ms a step, repairing %s gains %.1f %%; %s",
                           f->label, n > 1 ? "" : "s", per_step, n > 1 ? "them" : "it",
-                          100 * frac(j, gain), cause_words(f->cause));
+                          100 * frac(j, gain), cause_words(f->cause, n > 1));
     return HM_OK;
 }
 
