@@ -21,8 +21,9 @@ struct hm_arrival {
     uint64_t bytes; /* a worker's part in a launch: key comm, seq, pair */
     uint32_t signature;
     uint8_t func, n_ops, source, confidence;
-}; /* 64; pair 0 = collective, else 1 + src * n_ranks + dst (n_ranks < 65,536); seq = call index of
-      the first op */
+}; /* 64; pair 0 = collective, else 1 + src * n_ranks + dst (n_ranks < 65,536), src = dst = root for
+      a rooted collective; seq = index of the launch among the collective ones of the communicator,
+      or of the operation among those of the pair */
 struct hm_annot {
     int64_t last_ns, end1_ns;
     uint32_t last_worker, u_ns, step;
