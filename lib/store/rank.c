@@ -129,7 +129,14 @@ static int64_t map_time(const struct hm_rank *r, int64_t t, unsigned clock)
 
 static void map_event(const struct hm_rank *r, struct hm_event *ev)
 {
-    ev->t_ns = map_time(r, ev->t_ns, ev->flags & HM_EVF_CLOCK);
+    unsigned clock = ev->flags & HM_EVF_CLOCK;
+    int64_t end;
+    /* the end by the same map: what follows without a gap still does so */
+    if (ev->dur_ns > 0 && !__builtin_add_overflow(ev->t_ns, ev->dur_ns, &end)) {
+        int64_t t = map_time(r, ev->t_ns, clock), e = map_time(r, end, clock);
+        ev->dur_ns = e > t ? e - t : 0;
+    }
+    ev->t_ns = map_time(r, ev->t_ns, clock);
     switch (ev->kind) {
     case HM_EV_KERNEL:
         ev->u.kernel.kernel = map_id(r, HM_DEF_KERNEL, ev->u.kernel.kernel);

@@ -404,6 +404,11 @@ static void real_clock(const char *top)
     struct hm_event k = {
         .t_ns = 5500005000LL, .dur_ns = 10, .kind = HM_EV_KERNEL, .flags = HM_CLOCK_REAL};
     CHECK(hm_rankfile_append(rf, &k, 1) == HM_OK);
+    for (int i = 0; i < 1000; i++) { /* back to back for 0.4 s */
+        k.t_ns += k.dur_ns;
+        k.dur_ns = 400000 + i;
+        CHECK(hm_rankfile_append(rf, &k, 1) == HM_OK);
+    }
     CHECK(hm_rankfile_close(rf, HM_END_CLEAN) == HM_OK);
     struct hm_run run;
     struct hm_rank *r;
@@ -413,8 +418,10 @@ static void real_clock(const char *top)
     CHECK(hm_run_open(dir, 0, &run) == HM_OK);
     CHECK(hm_rank_open(run.rank[0].path, map, &run.names, &r) == HM_OK);
     struct hm_query q = {.kinds = UINT64_C(1) << HM_EV_KERNEL};
-    CHECK(hm_rank_seek(r, &q) == HM_OK && hm_rank_next(r, &b) == HM_OK && b.n == 1);
+    CHECK(hm_rank_seek(r, &q) == HM_OK && hm_rank_next(r, &b) == HM_OK && b.n == 1001);
     CHECK(b.ev[0].t_ns == 500000000 + 77); /* halfway: RAW 0.5 s, then the caller's map */
+    for (uint32_t i = 1; i < b.n; i++)     /* neither gaps nor overlaps come from the map */
+        CHECK(b.ev[i].t_ns == b.ev[i - 1].t_ns + b.ev[i - 1].dur_ns);
     hm_rank_close(r);
     hm_run_close(&run);
 }
