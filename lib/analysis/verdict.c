@@ -230,14 +230,11 @@ static hm_status_t find_cause(const struct hm_judge *j, const uint8_t *set, uint
     const char *cause = "unknown";
     double share = explained > 0 ? (double)part[top] / (double)explained : 0;
     f->explained_frac = explained > 0 ? ppb(share) : HM_NONE(HM_NONE_UNKNOWN);
-    int64_t own = 0;
-    for (uint32_t w = 0; w < j->n_workers; w++)
-        own += set[w] ? j->worker[w].late_ns : 0;
     for (int c = 0; explained > 0 && c < HM_N_C; c++) {
         int usual = c == HM_C_COMPUTE || c == HM_C_INPUT || c == HM_C_HOST;
         if (c == top)
-            hm_list_add(&f->evidence, "%s: %.1f of %.1f ms of lateness", part_name[c], ms(part[c]),
-                        ms(own));
+            hm_list_add(&f->evidence, "%s: %.1f ms more than its peers, over all steps",
+                        part_name[c], ms(part[c]));
         else if (part[c] * 4 >= part[top])
             hm_list_add(&f->evidence, "%s: %.1f ms", part_name[c], ms(part[c]));
         else if (usual || part[c] * 50 > part[top])
