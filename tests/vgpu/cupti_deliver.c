@@ -41,9 +41,12 @@ static _Thread_local struct holder *mine;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t more;
+    pthread_cond_t more, idle;
     struct full *first, **end;
-} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+    int busy; /* the worker is handing one over */
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .more = PTHREAD_COND_INITIALIZER,
+           .idle = PTHREAD_COND_INITIALIZER};
 
 /* ---- the client's clock for device times ---- */
 
@@ -126,10 +129,13 @@ static void *worker(void *arg)
         queue.first = f->next;
         if (!queue.first)
             queue.end = &queue.first;
+        queue.busy = 1;
         pthread_mutex_unlock(&queue.lock);
         complete(NULL, 0, f->at, f->size, f->used);
         free(f);
         pthread_mutex_lock(&queue.lock);
+        queue.busy = 0;
+        pthread_cond_broadcast(&queue.idle);
     }
     return NULL;
 }
@@ -253,6 +259,10 @@ void cupti_deliver_flush(void)
     for (struct holder *h = atomic_load(&holders); h; h = h->next)
         flush_holder(h);
     flush_holder(&device);
+    pthread_mutex_lock(&queue.lock);
+    while (queue.first || queue.busy) /* after a flush the client has all of it */
+        pthread_cond_wait(&queue.idle, &queue.lock);
+    pthread_mutex_unlock(&queue.lock);
 }
 
 size_t cupti_deliver_dropped(void)
