@@ -48,7 +48,7 @@ static inline hm_status_t hm_blobs_add(struct hm_blobs *b, const void *bytes, ui
     b->at[b->n++] = (struct hm_blob){b->used, len, 0};
     if (n)
         memcpy(b->bytes + b->used, bytes, n);
-    b->bytes[b->used + n] = 0; /* texts can be read as C strings */
+    b->bytes[b->used + n] = 0;  /* texts can be read as C strings */
     b->used += (n + 8) / 8 * 8; /* the next one is aligned for any definition */
     return HM_OK;
 }

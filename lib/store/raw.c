@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_DEFS = 1 << 24 };
@@ -295,10 +296,19 @@ hm_status_t hm_raw_open(const char *path, struct hm_raw **raw_p, char what[256])
     const char *why = NULL;
     raw->file = H5I_INVALID_HID;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
         snprintf(what, 256, "cannot be opened: %m");
+        if (fd >= 0)
+            close(fd);
         free(raw);
         return HM_E_IO;
+    }
+    if (!S_ISREG(st.st_mode)) { /* a pipe would be waited for */
+        snprintf(what, 256, "not a regular file");
+        close(fd);
+        free(raw);
+        return HM_E_DATA;
     }
     close(fd);
     hm_h5_lock();
@@ -366,6 +376,21 @@ void hm_raw_close(struct hm_raw *raw)
 static uint32_t h5_chunks(const struct hm_raw_table *t)
 {
     return (uint32_t)((t->rows + HM_CHUNK_ROWS - 1) / HM_CHUNK_ROWS);
+}
+
+void hm_raw_walk(const struct hm_raw *raw)
+{
+    hm_h5_lock();
+    for (int k = 0; k < HM_N_KINDS; k++) {
+        const struct hm_raw_table *t = &raw->table[k];
+        for (uint32_t c = 0; t->open && c < t->table->n_cols; c++)
+            for (hsize_t at = 0; t->col[c] >= 0 && at < t->rows; at += HM_CHUNK_ROWS) {
+                hsize_t bytes;
+                if (H5Dget_chunk_storage_size(t->col[c], &at, &bytes) < 0)
+                    break; /* reading it will say so */
+            }
+    }
+    hm_h5_unlock();
 }
 
 uint32_t hm_raw_n_chunks(const struct hm_raw *raw, uint8_t kind)

@@ -41,6 +41,8 @@ struct hm_chunk_index hm_chunk_index_of(const struct hm_event *sorted, uint32_t 
 /** HM_OK, HM_E_IO, HM_E_DATA, HM_E_VERSION, HM_E_NOMEM; what_p [256] in words. */
 hm_status_t hm_raw_open(const char *path, struct hm_raw **raw_p, char what_p[256]);
 void hm_raw_close(struct hm_raw *raw);
+/** Has HDF5 look up every chunk of every column, reading none. */
+void hm_raw_walk(const struct hm_raw *raw);
 /** Chunks of a kind, those of the tail included. */
 uint32_t hm_raw_n_chunks(const struct hm_raw *raw, uint8_t kind);
 uint64_t hm_raw_n_rows(const struct hm_raw *raw, uint8_t kind);

@@ -4,6 +4,7 @@
  */
 #include "store/rank.h"
 #include "store/raw.h"
+#include "store/shield.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +31,12 @@ struct head { /* what the run needs of one file */
 static hm_status_t head_read(const char *path, struct head *h, char what[256])
 {
     struct hm_raw *raw;
-    hm_status_t s = hm_raw_open(path, &raw, what);
+    hm_status_t s = hm_shield_try(path);
+    if (s) {
+        snprintf(what, 256, "damaged: HDF5 cannot read it");
+        return s;
+    }
+    s = hm_raw_open(path, &raw, what);
     if (s)
         return s;
     memset(&h->info, 0, sizeof(h->info));
@@ -125,7 +131,7 @@ static int still_written(const char *path, int64_t deadline_ms)
 {
     char lock[1200];
     snprintf(lock, sizeof(lock), "%.*s.lock", (int)(strlen(path) - 3), path);
-    int fd = open(lock, O_RDONLY | O_CLOEXEC);
+    int fd = open(lock, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return 0;
     int busy;

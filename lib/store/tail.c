@@ -48,11 +48,11 @@ hm_status_t hm_tail_put(struct hm_tail_buf *buf, uint8_t kind, uint32_t n, uint6
 
 hm_status_t hm_tail_read(const char *path, hm_tail_func_t func, void *ctx, int *torn_p)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0)
         return HM_E_IO;
-    if (fstat(fd, &st) || st.st_size < 0) {
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 0) {
         close(fd);
         return HM_E_IO;
     }

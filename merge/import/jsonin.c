@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 enum { BUFFER = 256 * 1024 };
@@ -33,6 +34,10 @@ struct hm_jsonin {
 
 hm_status_t hm_jsonin_open(const char *path, struct hm_jsonin **json_p)
 {
+    struct stat st;
+    if (stat(path, &st) == 0 &&
+        !S_ISREG(st.st_mode)) /* it is read twice, and a pipe is waited for */
+        return hm_fail(HM_E_DATA, path, "not a regular file; save the trace to a file first");
     struct hm_jsonin *j = calloc(1, sizeof(*j));
     if (!j)
         return hm_fail(HM_E_NOMEM, path, "out of memory");

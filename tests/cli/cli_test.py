@@ -123,6 +123,18 @@ class Cli(unittest.TestCase):
                 f.write(content)
             self.assert_one_line(hm("report", run, "--json"), 0, "rank-00003.h5")
 
+    def test_pipes_are_not_waited_for(self):
+        run = self.copy("pipe")
+        os.remove(run + "/rank-00001.h5")
+        os.mkfifo(run + "/rank-00001.h5")
+        for command in (("report", run, "--json"), ("info", run), ("merge", run, "-o", self.top.name + "/p.json")):
+            done = hm(*command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("rank-00001.h5", done.stderr)
+        pipe = self.top.name + "/pipe.json"
+        os.mkfifo(pipe)
+        self.assert_one_line(hm("import", "kineto", pipe, "-o", self.top.name + "/from-pipe"), 65, "pipe.json")
+
     def test_two_runs_in_one_folder(self):
         run = self.copy("two")
         other = self.top.name + "/other"

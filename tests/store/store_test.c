@@ -356,6 +356,66 @@ static void damaged(const char *top, unsigned n_tries)
     free(good[1]);
 }
 
+/* One byte of HDF5's own structures: a chunk rank of 0 makes the library divide by it, other bytes
+ * make it read outside its memory. The file is left out; the good one beside it is read. */
+static void poisoned(const char *top)
+{
+    char dir[512], path[600], good_path[600];
+    snprintf(dir, sizeof(dir), "%s/poison", top);
+    mkdir(dir, 0700);
+    for (int rank = 0; rank < 2; rank++) {
+        struct hm_rank_meta m = meta_of(rank, 2);
+        struct hm_rankfile *rf;
+        CHECK(hm_rankfile_create(dir, &m, &rf) == HM_OK);
+        define_few(rf);
+        put_values(rf, 0, 10);
+        CHECK(hm_rankfile_close(rf, HM_END_CLEAN) == HM_OK);
+    }
+    snprintf(good_path, sizeof(good_path), "%s/rank-00000.h5", dir);
+    snprintf(path, sizeof(path), "%s/rank-00001.h5", dir);
+    struct stat st;
+    int fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0);
+    size_t n = (size_t)st.st_size;
+    uint8_t *good = malloc(n);
+    CHECK(good && pread(fd, good, n, 0) == (ssize_t)n);
+    unsigned n_layouts = 0, n_crashed = 0, n_tried = 0;
+    for (size_t at = 2; at < n; at++) {
+        /* every chunked layout (version 3, class 2, rank + 1 = 2), and every 97th byte of the rest
+         */
+        int layout = good[at - 2] == 3 && good[at - 1] == 2 && good[at] == 2;
+        if (!layout && at % 97)
+            continue;
+        uint8_t byte = layout ? 0 : 0xff;
+        n_layouts += (unsigned)layout;
+        n_tried++;
+        CHECK(pwrite(fd, &byte, 1, (off_t)at) == 1);
+        pid_t pid = fork();
+        if (!pid) {
+            alarm(30);
+            struct hm_run run;
+            hm_status_t s = hm_run_open(dir, 0, &run);
+            _exit(s == HM_OK && run.rank[0].rank == 0 ? 0 : 3); /* the good rank is never lost */
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        n_crashed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+        CHECK(pwrite(fd, &good[at], 1, (off_t)at) == 1);
+    }
+    close(fd);
+    free(good);
+    printf("%u poisoned bytes, %u of them chunk ranks: %u times the good rank was lost\n", n_tried,
+           n_layouts, n_crashed);
+    CHECK(n_layouts > 0 && n_crashed == 0);
+    /* what is no regular file is not waited for */
+    CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    alarm(30);
+    struct hm_run run;
+    CHECK(hm_run_open(dir, 0, &run) == HM_OK && run.n_present == 1 && run.n_problems == 1);
+    hm_run_close(&run);
+    alarm(0);
+}
+
 static void names(const char *top)
 {
     char dir[512];
@@ -475,6 +535,9 @@ int main(int argc, char **argv)
     mkdir(dir, 0700);
     for_h5py(dir);
     names(argv[1]);
+    hm_log_sink(quiet, NULL);
+    poisoned(argv[1]);
+    hm_log_sink(NULL, NULL);
     real_clock(argv[1]);
     bytes_per_event(argv[1]);
     killed(argv[1], argc > 2 ? (unsigned)atoi(argv[2]) : 100);
