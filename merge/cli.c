@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "cli_run.h"
+#include "core/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,30 +30,6 @@ static int wanted_exit;
 void hm_cli_exit_code(int code)
 {
     wanted_exit = code;
-}
-
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[64];
-    size_t n = strlen(b);
-    if (n >= 63)
-        return 99;
-    for (unsigned j = 0; j <= n; j++)
-        row[j] = j;
-    for (unsigned i = 1; *a; a++, i++) {
-        unsigned diagonal = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= n; j++) {
-            unsigned best = diagonal + (*a != b[j - 1]);
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
 }
 
 static void print_commands(FILE *f)
@@ -170,8 +147,8 @@ static hm_status_t parse(const struct hm_command *c, void *args, int *argc, char
             const char *near = NULL;
             unsigned least = 3;
             for (uint32_t k = 0; k < c->n_opts && a[1] == '-'; k++)
-                if (distance(a + 2, c->opt[k].name) < least) {
-                    least = distance(a + 2, c->opt[k].name);
+                if (hm_text_distance(a + 2, c->opt[k].name) < least) {
+                    least = hm_text_distance(a + 2, c->opt[k].name);
                     near = c->opt[k].name;
                 }
             return hm_fail(HM_E_USAGE, c->name, "no option %s; %s%s%s", a,
@@ -217,7 +194,7 @@ int hm_cli_run(int argc, char **argv)
     const struct hm_command *cmd = NULL, *near = NULL;
     unsigned least = 3;
     for (const struct hm_command *const *c = hm_commands; *c; c++) {
-        unsigned d = distance(name, (*c)->name);
+        unsigned d = hm_text_distance(name, (*c)->name);
         if (d == 0)
             cmd = *c;
         if (d < least) {

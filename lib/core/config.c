@@ -5,6 +5,8 @@
  */
 #include "core/config.h"
 
+#include "core/text.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,38 +139,18 @@ static void defaults(struct hm_config *config_p)
         store(config_p, &hm_settings[i], 0, hm_settings[i].def);
 }
 
-/* Edits from a to b (Levenshtein), cut off at LONGEST_NAME letters. */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[LONGEST_NAME + 1];
-    size_t la = strlen(a), lb = strlen(b);
-    if (la > LONGEST_NAME || lb > LONGEST_NAME)
-        return UINT32_MAX;
-    for (unsigned j = 0; j <= lb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= lb; j++) {
-            char x = a[i - 1] == '-' ? '_' : lower(a[i - 1]);
-            unsigned best = diagonal + (x != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[lb];
-}
-
 const char *hm_config_nearest(const char *key)
 {
     const char *nearest = NULL;
+    char plain[LONGEST_NAME + 1]; /* as the table writes names */
+    size_t n = strlen(key);
     unsigned best = 3;
+    if (n > LONGEST_NAME)
+        return NULL;
+    for (size_t i = 0; i <= n; i++)
+        plain[i] = key[i] == '-' ? '_' : lower(key[i]);
     for (size_t i = 0; i < hm_n_settings; i++) {
-        unsigned d = distance(key, hm_settings[i].key);
+        unsigned d = hm_text_distance(plain, hm_settings[i].key);
         if (d < best) {
             best = d;
             nearest = hm_settings[i].key;

@@ -13,8 +13,5 @@ int hm_loss_write(hid_t file, const uint64_t lost[HM_N_LOST]);
 /** HM_OK, HM_E_DATA (no such attributes), HM_E_VERSION. Every text ends with NUL. */
 hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *meta_p, uint32_t *end_p,
                          uint64_t lost_p[HM_N_LOST]);
-/** "open", "clean", "died", ... */
-const char *hm_end_name(uint32_t end);
-const char *hm_source_name(uint32_t source);
 
 #endif

@@ -394,12 +394,9 @@ const void *hm_rank_def(const struct hm_rank *r, enum hm_def_kind kind, uint32_t
     return p;
 }
 
-int hm_rank_owns_comm(const struct hm_rank *r, uint32_t id)
+uint32_t hm_rank_run_id(const struct hm_rank *r, enum hm_def_kind kind, uint32_t id)
 {
-    for (uint32_t i = 0; i < r->raw->def[HM_DEF_COMM].n; i++)
-        if (r->id_map[HM_DEF_COMM][i] == id)
-            return 1;
-    return 0;
+    return (unsigned)kind < HM_N_DEFS && r->id_map[kind] ? map_id(r, kind, id) : HM_NO_ID;
 }
 
 uint32_t hm_rank_n_defs(const struct hm_rank *r, enum hm_def_kind kind)

@@ -53,11 +53,6 @@ struct hm_batch {
     uint32_t n, pad;
 }; /* <= 4096, global ns, non-decreasing, ids run-wide; borrowed until the next call */
 
-/** Reads head, definitions and losses of a rank file (and its tail, when it is unfinished); bounded
- *  time and memory. Outputs: info (host and path are interned in `names`), meta. HM_OK, HM_E_IO,
- *  HM_E_DATA (damaged), HM_E_VERSION. `what_p` [256] says in words what is wrong. */
-hm_status_t hm_rank_info_read(const char *path, struct hm_rank_info *info_p,
-                              struct hm_rank_meta *meta_p, char what_p[256]);
 /** Opens a rank file; string, kernel and comm ids are mapped to run-wide ids of `names` (which
  *  grows). `map` [HM_N_CLOCKS]: clock of the event -> global ns. Events whose HM_EVF_CLOCK is
  *  HM_CLOCK_REAL are first brought to RAW by the file's own clock snapshots. */
@@ -71,8 +66,8 @@ hm_status_t hm_rank_next(struct hm_rank *rank, struct hm_batch *batch_p);
  *  file ids (a track belongs to a rank). NULL = none. Strings are NUL-terminated. */
 const void *hm_rank_def(const struct hm_rank *rank, enum hm_def_kind kind, uint32_t id,
                         uint32_t *len_p);
-/** Is this run-wide communicator id one of the file's own? */
-int hm_rank_owns_comm(const struct hm_rank *rank, uint32_t id);
+/** Run-wide id of the file's own definition (STRING, KERNEL, COMM), HM_NO_ID = none. */
+uint32_t hm_rank_run_id(const struct hm_rank *rank, enum hm_def_kind kind, uint32_t id);
 uint32_t hm_rank_n_defs(const struct hm_rank *rank, enum hm_def_kind kind);
 void hm_rank_close(struct hm_rank *rank);
 
@@ -83,6 +78,8 @@ void hm_rank_close(struct hm_rank *rank);
  *  (no usable file). Worker = (rank, device). */
 hm_status_t hm_run_open(const char *path, int wait_ms, struct hm_run *run_p);
 void hm_run_close(struct hm_run *run);
+/** Adds a line to run->problem. */
+void hm_run_problem(struct hm_run *run, const char *file, const char *what);
 /** String of run-wide id, "" when unknown. */
 const char *hm_run_string(const struct hm_run *run, uint32_t id);
 

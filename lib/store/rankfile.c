@@ -324,7 +324,6 @@ static hm_status_t tail_records(struct hm_rankfile *rf, int all, struct hm_tail_
         s = hm_tail_put(buf, HM_TAIL_LOST, 1, 0, rf->lost, sizeof(rf->lost));
     for (uint32_t i = all ? 0 : rf->n_notes_tailed; i < rf->n_notes && s == HM_OK; i++)
         s = hm_tail_put(buf, HM_TAIL_NOTE, 1, i, &rf->note[i], sizeof(*rf->note));
-    struct hm_tail_buf payload = {0};
     for (int k = 0; k < HM_N_DEFS && s == HM_OK; k++) {
         const struct hm_blobs *d = &rf->def[k];
         for (uint32_t i = all ? 0 : rf->n_def_tailed[k]; i < d->n && s == HM_OK; i++) {
@@ -339,7 +338,6 @@ static hm_status_t tail_records(struct hm_rankfile *rf, int all, struct hm_tail_
             s = hm_tail_put(buf, (uint8_t)(HM_TAIL_DEF + k), 1, i, record, 4 + n);
         }
     }
-    free(payload.p);
     if (s == HM_OK)
         s = hm_tail_put(buf, HM_TAIL_COMMIT, HM_N_KINDS, 0, rows, sizeof(rows));
     for (int k = 0; k < HM_N_KINDS && s == HM_OK; k++) {

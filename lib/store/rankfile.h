@@ -28,6 +28,10 @@ enum hm_source {
     HM_SOURCE_DEMO
 };
 
+/** "open", "clean", ...; "recorder", "kineto", ... */
+const char *hm_end_name(uint32_t end);
+const char *hm_source_name(uint32_t source);
+
 struct hm_rank_meta {
     int32_t rank, n_ranks,
         local_rank; /* -1 unknown; rank < 0: file is .part-HOST-PID until claimed */

@@ -31,15 +31,10 @@ struct head { /* what the run needs of one file */
 static hm_status_t head_read(const char *path, struct head *h, char what[256])
 {
     struct hm_raw *raw;
-    hm_status_t s = hm_shield_try(path);
-    if (s) {
-        snprintf(what, 256, "damaged: HDF5 cannot read it");
-        return s;
-    }
-    s = hm_raw_open(path, &raw, what);
+    memset(h, 0, sizeof(*h)); /* a file that was left out may have used it */
+    hm_status_t s = hm_raw_open(path, &raw, what);
     if (s)
         return s;
-    memset(&h->info, 0, sizeof(h->info));
     h->meta = raw->meta;
     h->info.rank = raw->meta.rank;
     h->info.end = raw->end;
@@ -76,20 +71,7 @@ static hm_status_t head_read(const char *path, struct head *h, char what[256])
     return h->comm ? HM_OK : HM_E_NOMEM;
 }
 
-hm_status_t hm_rank_info_read(const char *path, struct hm_rank_info *info_p,
-                              struct hm_rank_meta *meta_p, char what_p[256])
-{
-    struct head h = {0};
-    hm_status_t s = head_read(path, &h, what_p);
-    if (s == HM_OK) {
-        *info_p = h.info;
-        *meta_p = h.meta;
-    }
-    free(h.comm);
-    return s;
-}
-
-static void problem_add(struct hm_run *run, const char *file, const char *what)
+void hm_run_problem(struct hm_run *run, const char *file, const char *what)
 {
     struct hm_problem *p = realloc(run->problem, (run->n_problems + 1) * sizeof(*p));
     if (!p)
@@ -210,7 +192,7 @@ static hm_status_t keep_one_run(struct hm_run *run, struct head *h, size_t *n_p)
     size_t out = 0;
     for (size_t i = 0; i < n; i++) {
         if (strcmp(h[i].meta.run_id, id)) {
-            problem_add(run, base_name(h[i].path), "belongs to another run; left out");
+            hm_run_problem(run, base_name(h[i].path), "belongs to another run; left out");
             free(h[i].path);
             free(h[i].comm);
         } else {
@@ -238,7 +220,8 @@ static void keep_newest(struct hm_run *run, struct head *h, size_t *n_p)
     qsort(h, *n_p, sizeof(*h), by_rank);
     for (size_t i = 0; i < *n_p; i++) {
         if (out && h[out - 1].meta.rank == h[i].meta.rank) {
-            problem_add(run, base_name(h[i].path), "an earlier attempt of the same rank; left out");
+            hm_run_problem(run, base_name(h[i].path),
+                           "an earlier attempt of the same rank; left out");
             free(h[i].path);
             free(h[i].comm);
         } else {
@@ -290,7 +273,7 @@ static void find_missing(struct hm_run *run)
     else
         snprintf(what, sizeof(what), "missing: %u of %u ranks have no file, the first is rank %u",
                  n_missing, run->n_ranks, first);
-    problem_add(run, file, what);
+    hm_run_problem(run, file, what);
 }
 
 static int by_key(const void *a, const void *b)
@@ -393,10 +376,10 @@ static hm_status_t settle(struct hm_run *run, struct head *h, size_t n)
                 (struct hm_worker){(uint32_t)h[i].meta.rank, h[i].device[d]};
         run->n_present++;
         if (h[i].info.end == HM_END_OPEN)
-            problem_add(run, base_name(h[i].path),
-                        "not finished: its writer did not close it; what was flushed is used");
+            hm_run_problem(run, base_name(h[i].path),
+                           "not finished: its writer did not close it; what was flushed is used");
         else if (h[i].info.end == HM_END_DIED)
-            problem_add(
+            hm_run_problem(
                 run, base_name(h[i].path),
                 "the process ended without saying so (a signal or _exit); all events up to then are used");
     }
@@ -418,22 +401,30 @@ hm_status_t hm_run_open(const char *path, int wait_ms, struct hm_run *run_p)
         return s;
     int64_t deadline = mono_ms() + wait_ms;
     struct head *h = calloc(n_files, sizeof(*h));
-    s = h ? hm_defs_create(cap, UINT64_C(256) << 20, &run.names) : HM_E_NOMEM;
-    if (s == HM_OK)
+    uint8_t *busy = calloc(n_files, 1), *bad = calloc(n_files, 1);
+    s = h && busy && bad ? hm_defs_create(cap, UINT64_C(256) << 20, &run.names) : HM_E_NOMEM;
+    if (s == HM_OK) {
         run.path = keep_text(&run, path);
+        for (size_t i = 0; i < n_files; i++)
+            busy[i] = (uint8_t)still_written(file[i], deadline);
+        hm_shield_try(file, n_files, bad);
+    }
     for (size_t i = 0; i < n_files && s == HM_OK; i++) {
         char what[256] = "";
-        int busy = still_written(file[i], deadline);
+        if (bad[i]) {
+            hm_run_problem(&run, base_name(file[i]), "damaged: HDF5 cannot read it");
+            continue;
+        }
         hm_status_t r = head_read(file[i], &h[n], what);
         if (r == HM_E_NOMEM)
             s = r;
         else if (r)
-            problem_add(&run, base_name(file[i]), what);
+            hm_run_problem(&run, base_name(file[i]), what);
         else if (h[n].meta.rank < 0 || h[n].meta.rank >= MAX_FILES)
-            problem_add(&run, base_name(file[i]), "no rank is known for it; left out");
-        else if (busy)
-            problem_add(&run, base_name(file[i]),
-                        "still being written; what has been flushed is used");
+            hm_run_problem(&run, base_name(file[i]), "no rank is known for it; left out");
+        else if (busy[i])
+            hm_run_problem(&run, base_name(file[i]),
+                           "still being written; what has been flushed is used");
         if (r == HM_OK && h[n].meta.rank >= 0 && h[n].meta.rank < MAX_FILES)
             h[n++].path = strdup(file[i]);
         else
@@ -458,6 +449,8 @@ hm_status_t hm_run_open(const char *path, int wait_ms, struct hm_run *run_p)
         free(file[i]);
     free(file);
     free(h);
+    free(busy);
+    free(bad);
     if (s) {
         hm_run_close(&run);
         return s;

@@ -36,14 +36,6 @@ const struct hm_table hm_tables[] = {
 };
 const uint32_t hm_n_tables = sizeof(hm_tables) / sizeof(hm_tables[0]);
 
-const struct hm_table *hm_table_of(uint8_t kind)
-{
-    for (uint32_t i = 0; i < hm_n_tables; i++)
-        if (hm_tables[i].kind == kind)
-            return &hm_tables[i];
-    return NULL;
-}
-
 uint32_t hm_col_bytes(uint8_t type)
 {
     switch ((enum hm_col_type)type) {

@@ -29,8 +29,6 @@ struct hm_table {
 };
 extern const struct hm_table hm_tables[];
 extern const uint32_t hm_n_tables;
-/** Table of a kind, NULL for a kind without one. */
-const struct hm_table *hm_table_of(uint8_t kind);
 /** Bytes of a column type. */
 uint32_t hm_col_bytes(uint8_t type);
 

@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 #include "core/who.h"
+#include "report/json.h"
 #include "store/rank.h"
 #include "store/schema.h"
 
@@ -16,28 +17,6 @@ struct info_args {
     int json, finish;
 };
 
-static const char *const ends[] = {"open", "clean", "died", "term", "recovered", "no_mpi_finalize"};
-
-static const char *end_of(uint32_t end)
-{
-    return end < sizeof(ends) / sizeof(*ends) ? ends[end] : "unknown";
-}
-
-static void json_text(const char *s)
-{
-    putchar('"');
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c >= 0x7f)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
 /* "/nccl/coll" -> "nccl_coll" */
 static void table_key(const char *path, char key[64])
 {
@@ -49,40 +28,47 @@ static void table_key(const char *path, char key[64])
 
 static void print_json(const struct hm_run *run)
 {
+    struct hm_json j = {.out = stdout, .first = 1, .line = 3};
     char key[64];
-    printf("{\"schema\": 1, \"ranks_present\": %u, \"ranks_expected\": %u, \"problems\": [",
-           run->n_present, run->n_ranks);
+    hm_json_open(&j, NULL, '{');
+    hm_json_i64(&j, "schema", 1);
+    hm_json_i64(&j, "ranks_present", run->n_present);
+    hm_json_i64(&j, "ranks_expected", run->n_ranks);
+    hm_json_open(&j, "problems", '[');
     for (uint32_t i = 0; i < run->n_problems; i++) {
-        printf("%s{\"file\": ", i ? ", " : "");
-        json_text(run->problem[i].file);
-        printf(", \"what\": ");
-        json_text(run->problem[i].what);
-        putchar('}');
+        hm_json_open(&j, NULL, '{');
+        hm_json_str(&j, "file", run->problem[i].file);
+        hm_json_str(&j, "what", run->problem[i].what);
+        hm_json_close(&j, '}');
     }
-    printf("], \"ranks\": [");
+    hm_json_close(&j, ']');
+    hm_json_open(&j, "ranks", '[');
     for (uint32_t i = 0; i < run->n_present; i++) {
         const struct hm_rank_info *r = &run->rank[i];
         struct stat st = {0};
         stat(r->path, &st);
-        printf("%s\n {\"rank\": %d, \"host\": ", i ? "," : "", r->rank);
-        json_text(r->host);
-        printf(", \"end\": \"%s\", \"bytes\": %lld, \"file\": ", end_of(r->end),
-               (long long)st.st_size);
-        json_text(r->path);
-        printf(", \"events\": {");
-        int comma = 0;
+        hm_json_open(&j, NULL, '{');
+        hm_json_i64(&j, "rank", r->rank);
+        hm_json_str(&j, "host", r->host);
+        hm_json_str(&j, "end", hm_end_name(r->end));
+        hm_json_i64(&j, "bytes", st.st_size);
+        hm_json_str(&j, "file", r->path);
+        hm_json_open(&j, "events", '{');
         for (uint32_t t = 0; t < hm_n_tables; t++)
             if (r->rows[hm_tables[t].kind]) {
                 table_key(hm_tables[t].path, key);
-                printf("%s\"%s\": %u", comma ? ", " : "", key, r->rows[hm_tables[t].kind]);
-                comma = 1;
+                hm_json_i64(&j, key, r->rows[hm_tables[t].kind]);
             }
-        printf("}, \"lost\": {");
+        hm_json_close(&j, '}');
+        hm_json_open(&j, "lost", '{');
         for (int l = 0; l < HM_N_LOST; l++)
-            printf("%s\"%s\": %" PRIu64, l ? ", " : "", hm_loss_key((enum hm_loss)l), r->lost[l]);
-        printf("}}");
+            hm_json_i64(&j, hm_loss_key((enum hm_loss)l), (int64_t)r->lost[l]);
+        hm_json_close(&j, '}');
+        hm_json_close(&j, '}');
     }
-    printf("]}\n");
+    hm_json_close(&j, ']');
+    hm_json_close(&j, '}');
+    putchar('\n');
 }
 
 static void print_text(const struct hm_run *run)
@@ -96,7 +82,7 @@ static void print_text(const struct hm_run *run)
         const struct hm_rank_info *r = &run->rank[i];
         struct stat st = {0};
         stat(r->path, &st);
-        printf("%5d  %-16.16s %-9s %10lld ", r->rank, r->host, end_of(r->end),
+        printf("%5d  %-16.16s %-9s %10lld ", r->rank, r->host, hm_end_name(r->end),
                (long long)st.st_size / 1024);
         for (uint32_t t = 0; t < hm_n_tables; t++)
             if (r->rows[hm_tables[t].kind]) {

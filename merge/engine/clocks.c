@@ -10,16 +10,6 @@
 
 enum { MAX_EDGES = 4096 };
 
-void hm_engine_problem(struct hm_engine *e, const char *file, const char *what)
-{
-    struct hm_problem *p = realloc(e->run.problem, (e->run.n_problems + 1) * sizeof(*p));
-    if (!p)
-        return;
-    e->run.problem = p;
-    snprintf(p[e->run.n_problems].file, sizeof(p->file), "%s", file);
-    snprintf(p[e->run.n_problems++].what, sizeof(p->what), "%s", what);
-}
-
 void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS])
 {
     memset(map, 0, HM_N_CLOCKS * sizeof(*map));
@@ -133,9 +123,8 @@ hm_status_t hm_engine_clocks(struct hm_engine *e)
             "the clocks of %u of %u nodes were never compared: times across nodes are not used; "
             "start under MPI so that clocks are probed",
             n_unknown, run->n_domains);
-        e->more->clock_unknown = 1;
         s = place_roughly(e);
-        hm_engine_problem(e, "clocks", what);
+        hm_run_problem(&e->run, "clocks", what);
     }
     free(domain_of_leader);
     free(edge);

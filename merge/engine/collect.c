@@ -15,7 +15,6 @@ struct rows { /* of one device of a process with several */
 };
 struct collect {
     struct hm_engine *e;
-    const struct hm_rank *r;
     struct hm_steps *steps[64];
     uint32_t first_worker, n_workers, i_rank;
     struct rows rows[64];
@@ -227,7 +226,7 @@ static hm_status_t store_rows(struct collect *c)
 static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
 {
     (void)ctx;
-    struct collect c = {.e = e, .r = r, .t0_ns = INT64_MAX, .t1_ns = INT64_MIN};
+    struct collect c = {.e = e, .t0_ns = INT64_MAX, .t1_ns = INT64_MIN};
     struct hm_join *join = NULL;
     while (c.i_rank < e->run.n_present && (uint32_t)e->run.rank[c.i_rank].rank != rank)
         c.i_rank++;
@@ -249,14 +248,10 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
                                 (uint64_t)info->rows[HM_EV_NCCL_COLL] + info->rows[HM_EV_NCCL_P2P],
                             .n_comms = info->n_comms,
                             .only_comm = HM_NO_ID};
-    /* the one communicator of the process, by its run-wide id */
-    uint32_t len, n_defs = atomic_load(&e->run.names.head->n[HM_DEF_COMM]);
-    (void)n_defs;
-    for (uint32_t id = 0; info->n_comms == 1 && id < n_defs; id++) {
-        const struct hm_def_comm *d = hm_rank_def(r, HM_DEF_COMM, id, &len);
-        if (d && len == sizeof(*d) && hm_rank_owns_comm(r, id))
-            in.only_comm = id;
-    }
+    /* the one communicator of the process, by its run-wide id; the others are holes */
+    for (uint32_t id = 0; info->n_comms == 1 && id < hm_rank_n_defs(r, HM_DEF_COMM); id++)
+        if (hm_rank_run_id(r, HM_DEF_COMM, id) != HM_NO_ID)
+            in.only_comm = hm_rank_run_id(r, HM_DEF_COMM, id);
     for (uint32_t w = 0; w < 64; w++) {
         c.gpu0_ns[w] = INT64_MAX;
         c.gpu1_ns[w] = INT64_MIN;

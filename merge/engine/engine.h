@@ -34,18 +34,8 @@ struct hm_engine {
 };
 typedef hm_status_t (*hm_scan_func_t)(struct hm_engine *, uint32_t rank, struct hm_rank *,
                                       void *ctx);
-typedef hm_status_t (*hm_parts_func_t)(struct hm_part *p, size_t n, const struct hm_segment *s,
-                                       int last, void *ctx);
-typedef hm_status_t (*hm_steps_func_t)(const struct hm_step_part *p, const uint32_t *worker,
-                                       size_t n, int last, void *ctx);
 hm_status_t hm_scan(struct hm_engine *e, const struct hm_query *q, hm_scan_func_t fn,
                     void *ctx); /* my ranks one after another, events in time order */
-hm_status_t
-hm_sweep_parts(struct hm_engine *e, uint32_t (*owner)(const struct hm_part *p, uint32_t n),
-               hm_parts_func_t fn,
-               void *ctx); /* time windows; fn fills v, it goes home by (worker, i_arrival) */
-hm_status_t hm_sweep_steps(struct hm_engine *e, hm_steps_func_t fn,
-                           void *ctx); /* step windows, at member 0 */
 
 /** Runs fn once per member; solo here, threads and MPI through the same call later. */
 typedef hm_status_t (*hm_team_func_t)(struct hm_team *team, void *arg);
@@ -66,7 +56,5 @@ void hm_engine_close(struct hm_engine *e);
  *  row `first` of the worker; returns how many. Same index in both arrays. */
 size_t hm_engine_arrivals(struct hm_engine *e, uint32_t worker, uint64_t first,
                           struct hm_arrival *arrival_p, struct hm_annot *annot_p, size_t n);
-/** Index of (rank, device) in run.worker, HM_NO_ID = none. */
-uint32_t hm_engine_worker(const struct hm_engine *e, uint32_t rank, uint32_t device);
 
 #endif

@@ -49,38 +49,43 @@ static hm_status_t judge_launches(struct hm_engine *e, struct hm_judge *judge)
     return s;
 }
 
+/* The next unread step part of a worker; step = HM_NO_ID when there is none. */
+static hm_status_t next_step(struct hm_engine *e, uint32_t worker, uint64_t at,
+                             struct hm_step_part *row_p)
+{
+    row_p->step = HM_NO_ID;
+    if (at >= e->of_rank_step[worker].n)
+        return HM_OK;
+    return hm_spool_read(e->step, e->of_rank_step[worker].first + at, row_p, 1);
+}
+
 static hm_status_t judge_steps(struct hm_engine *e, struct hm_judge *judge)
 {
     uint32_t n_workers = e->run.n_workers;
+    struct hm_step_part *head = calloc(n_workers + 1, sizeof(*head)); /* of each worker */
     struct hm_step_part *p = calloc(n_workers + 1, sizeof(*p));
     uint32_t *worker = calloc(n_workers + 1, sizeof(*worker));
     uint64_t *at = calloc(n_workers + 1, sizeof(*at));
-    hm_status_t s = p && worker && at ? HM_OK : HM_E_NOMEM;
-    for (uint32_t step = 0; s == HM_OK;) { /* each turn: the lowest step that any worker has next */
+    hm_status_t s = head && p && worker && at ? HM_OK : HM_E_NOMEM;
+    for (uint32_t w = 0; w < n_workers && s == HM_OK; w++)
+        s = next_step(e, w, 0, &head[w]);
+    while (s == HM_OK) { /* each turn: the lowest step that any worker has next */
         uint32_t lowest = HM_NO_ID, n = 0;
-        struct hm_step_part row;
-        for (uint32_t w = 0; w < n_workers && s == HM_OK; w++)
-            if (at[w] < e->of_rank_step[w].n) {
-                s = hm_spool_read(e->step, e->of_rank_step[w].first + at[w], &row, 1);
-                if (s == HM_OK && row.step < lowest)
-                    lowest = row.step;
-            }
-        if (s || lowest == HM_NO_ID)
+        for (uint32_t w = 0; w < n_workers; w++)
+            if (head[w].step < lowest)
+                lowest = head[w].step;
+        if (lowest == HM_NO_ID)
             break;
         for (uint32_t w = 0; w < n_workers && s == HM_OK; w++)
-            if (at[w] < e->of_rank_step[w].n) {
-                s = hm_spool_read(e->step, e->of_rank_step[w].first + at[w], &row, 1);
-                if (s == HM_OK && row.step == lowest) {
-                    p[n] = row;
-                    worker[n++] = w;
-                    at[w]++;
-                }
+            if (head[w].step == lowest) {
+                p[n] = head[w];
+                worker[n++] = w;
+                s = next_step(e, w, ++at[w], &head[w]);
             }
-        step = lowest;
-        (void)step;
         if (s == HM_OK)
             s = hm_judge_steps(judge, p, worker, n);
     }
+    free(head);
     free(p);
     free(worker);
     free(at);

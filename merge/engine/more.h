@@ -17,9 +17,8 @@ struct hm_lone_comm { /* a communicator known by order alone, and one of its wor
     uint32_t worker, pad;
 };
 struct hm_engine_more {
-    struct hm_align *align;     /* NULL: one domain */
-    uint32_t *domain_of_worker; /* domain as the fit numbers them */
-    int clock_unknown;
+    struct hm_align *align;         /* NULL: one domain */
+    uint32_t *domain_of_worker;     /* domain as the fit numbers them */
     struct hm_step_window **window; /* [n_workers] */
     size_t *n_windows;
     struct hm_spool *launch, *part; /* matched launches; their parts, in the same order */
@@ -41,8 +40,6 @@ struct hm_engine_more {
 void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS]);
 /** Probes of the leaders -> e->more->align. */
 hm_status_t hm_engine_clocks(struct hm_engine *e);
-/** Adds a line to run.problem. */
-void hm_engine_problem(struct hm_engine *e, const char *file, const char *what);
 /** First worker of run.rank[i]. */
 uint32_t hm_engine_first_worker(const struct hm_engine *e, uint32_t i_rank);
 

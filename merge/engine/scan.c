@@ -17,7 +17,7 @@ static hm_status_t leave_out(struct hm_engine *e, uint32_t i, hm_status_t s)
     for (uint32_t w = hm_engine_first_worker(e, i);
          w < e->run.n_workers && e->run.worker[w].rank == rank; w++)
         e->more->bad[w] = 1;
-    hm_engine_problem(e, slash ? slash + 1 : path, "damaged inside; the rank is left out");
+    hm_run_problem(&e->run, slash ? slash + 1 : path, "damaged inside; the rank is left out");
     return HM_OK;
 }
 
@@ -58,23 +58,6 @@ uint32_t hm_engine_first_worker(const struct hm_engine *e, uint32_t i_rank)
             hi = mid;
     }
     return lo;
-}
-
-uint32_t hm_engine_worker(const struct hm_engine *e, uint32_t rank, uint32_t device)
-{
-    uint32_t lo = 0, hi = e->run.n_workers;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct hm_worker *w = &e->run.worker[mid];
-        if (w->rank < rank || (w->rank == rank && w->device < device))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < e->run.n_workers && e->run.worker[lo].rank == rank &&
-                   e->run.worker[lo].device == device
-               ? lo
-               : HM_NO_ID;
 }
 
 size_t hm_engine_arrivals(struct hm_engine *e, uint32_t worker, uint64_t first,
