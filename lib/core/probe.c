@@ -16,11 +16,17 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The k-th random neighbour that leader i asks for: any of the others. */
+/* The k-th random neighbour that leader i asks for: any of the others, and the second never the
+ * first again, so that three leaders always measure all three pairs. */
 static uint32_t pick(uint32_t n, uint32_t i, uint32_t k, uint64_t nonce)
 {
-    uint64_t h = mix(nonce ^ mix((uint64_t)i * PICKS + k));
-    return (uint32_t)((i + 1 + h % (n - 1)) % n);
+    uint64_t away = mix(nonce ^ mix((uint64_t)i * PICKS)) % (n - 1);
+    if (k && n > 2) {
+        uint64_t first = away;
+        away = mix(nonce ^ mix((uint64_t)i * PICKS + k)) % (n - 2);
+        away += away >= first;
+    }
+    return (uint32_t)((i + 1 + away) % n);
 }
 
 static uint32_t add_peer(uint32_t peer_p[MAX_DEG], uint32_t n, uint32_t peer)

@@ -119,6 +119,10 @@ Test(probe, peers_are_mutual_bounded_and_hold_the_tree)
     }
     cr_assert_eq(hm_probe_peers(1, 0, 5, peer[0]), 0);
     cr_assert_eq(hm_probe_peers(2, 1, 5, peer[0]), 1);
+    /* two different picks of two others: every pair, whatever the nonce */
+    for (uint64_t nonce = 0; nonce < 1000; nonce++)
+        for (uint32_t i = 0; i < 3; i++)
+            cr_assert_eq(hm_probe_peers(3, i, nonce, peer[i]), 2, "nonce %u", (unsigned)nonce);
 }
 
 Test(probe, best_are_the_shortest_in_time_order)
