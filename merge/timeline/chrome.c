@@ -2,10 +2,11 @@
  *
  * Box: merge/timeline. One thread per sink.
  * Object form, strict JSON; X events, flows s and f, instants, counters and metadata, no B and E;
- * pid =
- * rank + 1 (0 is special to Perfetto); times relative to the run's first instant, us with exactly
- * three decimals by integer arithmetic (exact while below 104 days). A rank's part is one gzip
- * member. The ends of all arrows come after all ranks, so that every s stands before its f.
+ * pid = rank + 1 (0 is special to Perfetto). Times are us relative to the run's first instant, by
+ * integer arithmetic on a grid of 2^-12 us: exact when rounded to ns, and exact as doubles (up to 25
+ * days), so that a reader that adds ts and dur meets the ts of the slice that follows. A rank's part
+ * is one gzip member. The ends of all arrows come after all ranks, so that every s stands before its
+ * f.
  */
 #include "timeline/chrome.h"
 
@@ -64,17 +65,29 @@ static void put_i64(struct chrome *c, int64_t v)
     put_u64(c, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
-/* ns as us with three decimals. */
-static void put_us(struct chrome *c, int64_t ns)
+/* ns -> ticks of 2^-12 us, the nearest (none lies halfway: 1 ns = 512/125 ticks). */
+static int64_t ticks_of(int64_t ns)
 {
     uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    unsigned frac = (unsigned)(v % 1000);
-    char d[4] = {'.', (char)('0' + frac / 100), (char)('0' + frac / 10 % 10),
-                 (char)('0' + frac % 10)};
-    if (ns < 0)
+    uint64_t whole = v / 125;
+    whole = whole < UINT64_C(1) << 53 ? whole : UINT64_C(1) << 53; /* 35 years */
+    int64_t ticks = (int64_t)(whole * 512 + (v % 125 * 512 + 62) / 125);
+    return ns < 0 ? -ticks : ticks;
+}
+
+/* Ticks as us: three decimals where they are exact, else all twelve (1 tick = 5^12 / 10^12 us). */
+static void put_ticks(struct chrome *c, int64_t ticks)
+{
+    uint64_t v = ticks < 0 ? 0 - (uint64_t)ticks : (uint64_t)ticks;
+    uint64_t rest = v % 4096 * 244140625;
+    char digit[13];
+    digit[0] = '.';
+    for (int i = 12; i > 0; i--, rest /= 10)
+        digit[i] = (char)('0' + rest % 10);
+    if (ticks < 0)
         put(c, "-", 1);
-    put_u64(c, v / 1000);
-    put(c, d, 4);
+    put_u64(c, v / 4096);
+    put(c, digit, v % 512 ? 13 : 4);
 }
 
 static void put_hex(struct chrome *c, uint64_t v, int digits)
@@ -185,7 +198,7 @@ static void put_place(struct chrome *c, const char *ph, const struct hm_row *row
     put_text(c, ",\"tid\":");
     put_u64(c, row->lane);
     put_text(c, ",\"ts\":");
-    put_us(c, row->t_ns - c->base_ns);
+    put_ticks(c, ticks_of(row->t_ns - c->base_ns));
 }
 
 /* ---- rows ---- */
@@ -276,6 +289,15 @@ static void put_arrow(struct chrome *c, const struct hm_row *row, int end)
     c->count.arrows += (uint64_t)end;
 }
 
+/* End of a slice relative to the base, however long it claims to be. */
+static int64_t end_of(const struct chrome *c, const struct hm_row *row)
+{
+    int64_t end;
+    if (__builtin_add_overflow(row->t_ns - c->base_ns, row->dur_ns, &end))
+        return INT64_MAX;
+    return end;
+}
+
 static hm_status_t chrome_row(struct hm_sink *sink, const struct hm_row *row)
 {
     struct chrome *c = (struct chrome *)sink;
@@ -295,7 +317,8 @@ static hm_status_t chrome_row(struct hm_sink *sink, const struct hm_row *row)
     case HM_ROW_SLICE:
         put_place(c, "X", row);
         put_text(c, ",\"dur\":");
-        put_us(c, row->dur_ns);
+        /* end less begin, not the length: it then ends exactly where the next one begins */
+        put_ticks(c, ticks_of(end_of(c, row)) - ticks_of(row->t_ns - c->base_ns));
         c->count.slices++;
         c->count.waits += row->category == HM_CAT_WAIT;
         break;

@@ -170,13 +170,14 @@ Test(chrome, every_line_by_hand, .init = make_folder)
         "{\"ph\":\"M\",\"pid\":5,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":4}},\n"
         "{\"ph\":\"M\",\"pid\":5,\"tid\":3,\"name\":\"thread_name\",\"args\":{\"name\":\"stream 7\"}},\n"
         "{\"ph\":\"M\",\"pid\":5,\"tid\":3,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":11}},\n"
-        "{\"ph\":\"X\",\"pid\":5,\"tid\":3,\"ts\":0.000,\"dur\":0.999,\"cat\":\"nccl\","
+        "{\"ph\":\"X\",\"pid\":5,\"tid\":3,\"ts\":0.000,\"dur\":0.999023437500,\"cat\":\"nccl\","
         "\"name\":\"k\\u0001\\\"\\\\\xc3\xa4\\ufffd\\ufffd\\ufffd\",\"args\":{\"comm\":\"0000000000000abc\","
         "\"seq\":18446744073709551615,\"peer\":-9223372036854775808,\"value\":null,\"grid\":\"[1, 2, 3]\"}},\n"
-        "{\"ph\":\"X\",\"pid\":5,\"tid\":3,\"ts\":9007199254741.993,\"dur\":1000.001,\"cat\":\"step\",\"name\":\"step 7\"},\n"
-        "{\"ph\":\"s\",\"pid\":5,\"tid\":3,\"ts\":-0.005,\"cat\":\"late\",\"name\":\"late\",\"id\":\"0x000000000000001f\"},\n"
+        "{\"ph\":\"X\",\"pid\":5,\"tid\":3,\"ts\":9007199254741.992919921875,"
+        "\"dur\":1000.000976562500,\"cat\":\"step\",\"name\":\"step 7\"},\n"
+        "{\"ph\":\"s\",\"pid\":5,\"tid\":3,\"ts\":-0.004882812500,\"cat\":\"late\",\"name\":\"late\",\"id\":\"0x000000000000001f\"},\n"
         "{\"ph\":\"i\",\"pid\":5,\"tid\":3,\"ts\":1.000,\"s\":\"t\",\"cat\":\"range\",\"name\":\"unknown\"},\n"
-        "{\"ph\":\"f\",\"pid\":5,\"tid\":3,\"ts\":-0.005,\"bp\":\"e\",\"cat\":\"late\",\"name\":\"late\",\"id\":\"0x000000000000001f\"}\n"
+        "{\"ph\":\"f\",\"pid\":5,\"tid\":3,\"ts\":-0.004882812500,\"bp\":\"e\",\"cat\":\"late\",\"name\":\"late\",\"id\":\"0x000000000000001f\"}\n"
         "],\"baseTimeNanoseconds\":1700000000000000600,\"metadata\":{\"producer\":\"hindmost " HM_VERSION
         "\",\"ranks_present\":1,\"ranks_expected\":6}}\n");
     unlink(path);

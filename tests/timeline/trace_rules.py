@@ -28,7 +28,7 @@ def load(path):
 
 
 def ns(us):
-    return int(Decimal(us) * 1000)
+    return int((Decimal(us) * 1000).to_integral_value())
 
 
 def check_shape(trace, text, wrong):
@@ -36,8 +36,11 @@ def check_shape(trace, text, wrong):
         if key not in trace:
             wrong.append("no " + key)
     for us in re.findall(r'"(?:ts|dur)":([^,}]*)', text):
-        if not re.fullmatch(r"-?\d+\.\d{3}", us):
-            wrong.append("time without exactly three decimals: " + us)
+        # on the grid a double holds exactly, and unmistakable when rounded to ns
+        if not re.fullmatch(r"-?\d+\.(\d{3}|\d{12})", us) or Decimal(us) * 4096 % 1:
+            wrong.append("time not on the grid of 2^-12 us: " + us)
+        elif abs(Decimal(us) * 1000 - ns(us)) > Decimal("0.25"):
+            wrong.append("time between two ns: " + us)
     for e in trace["traceEvents"]:
         if e["ph"] not in "XsfiCM":
             wrong.append("phase " + e["ph"])
@@ -83,6 +86,15 @@ def check_nesting(trace, wrong):
             stack.append((t, end, e))
 
 
+def check_doubles(trace, wrong):
+    """As readers do it that add in doubles: slices that touch must touch there too."""
+    for key, slices in tracks(trace).items():
+        ends = {end: float(e["ts"]) + float(e["dur"]) for _, end, e in slices}
+        for t, _, e in slices:
+            if t in ends and ends[t] != float(e["ts"]):
+                wrong.append("%r: %r does not touch the one before in doubles" % (key, e["name"]))
+
+
 def check_flows(trace, wrong):
     begun, ended = {}, {}
     slices = tracks(trace)
@@ -118,6 +130,7 @@ def problems(path):
     check_shape(trace, text, wrong)
     check_names(trace, wrong)
     check_nesting(trace, wrong)
+    check_doubles(trace, wrong)
     check_flows(trace, wrong)
     return wrong
 
