@@ -1,0 +1,186 @@
+/* The verdict in words: texts, evidence and next steps of a finding, or why there is none.
+ *
+ * Box: lib/analysis. Pure. Source: facts on scenarios, rule 10.
+ */
+#include "analysis/verdict_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t hm_ppb(double f)
+{
+    return (int64_t)llround(f * 1e9);
+}
+
+static char *label_of(const struct hm_judge *j, uint32_t w)
+{
+    const struct hm_worker *id = &j->in.run->worker[w];
+    if (id->device == HM_NO_ID)
+        return hm_text("rank %u (%s)", id->rank, hm_judge_host(j, w));
+    return hm_text("rank %u (%s, gpu %u)", id->rank, hm_judge_host(j, w), id->device);
+}
+
+static const char *cause_words(const char *cause, int many)
+{
+    static const char *const word[][3] = {
+        {"slow_gpu", "its GPU is slow", "their GPUs are slow"},
+        {"more_work", "it has more work", "they have more work"},
+        {"input", "its input comes late", "their input comes late"},
+        {"host_cpu", "its host launches late", "their hosts launch late"},
+        {"host_blocked", "its host is blocked", "their hosts are blocked"},
+        {"queue", "its work is launched but starts late", "their work is launched but starts late"},
+        {"launch_serialised", "one thread launches for several devices",
+         "one thread launches for several devices"},
+        {"module_load", "it loads code", "they load code"},
+        {"mixed", "several causes", "several causes"}};
+    for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
+        if (cause && !strcmp(word[i][0], cause))
+            return word[i][many ? 2 : 1];
+    return "the cause is not known";
+}
+
+static void next_steps(struct hm_out_finding *f, const struct hm_judge *j, uint32_t w)
+{
+    const char *c = f->cause ? f->cause : "";
+    uint32_t device = j->in.run->worker[w].device;
+    if (!strcmp(c, "slow_gpu"))
+        hm_list_add(&f->next, "nvidia-smi -i %u -q -d CLOCK,PERFORMANCE,TEMPERATURE   on %s",
+                    device == HM_NO_ID ? 0 : device, hm_judge_host(j, w));
+    else if (!strcmp(c, "more_work"))
+        hm_list_add(&f->next, "compare batch sizes, sequence lengths and tokens of the ranks");
+    else if (!strcmp(c, "input"))
+        hm_list_add(&f->next, "look at the data loader of rank %u: workers, storage, decoding",
+                    j->in.run->worker[w].rank);
+    else if (!strncmp(c, "host", 4))
+        hm_list_add(&f->next, "look at the host of rank %u: CPU binding, other processes, Python",
+                    j->in.run->worker[w].rank);
+    hm_list_add(&f->next, "hindmost merge -o trace.json   shows the steps on one timeline");
+}
+
+hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
+                             const struct hm_candidate *c, int64_t gain)
+{
+    struct hm_out_finding *f = hm_result_add(r, HM_T_finding);
+    if (!f)
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    uint32_t n = 0, last_in = 0;
+    int64_t late = 0;
+    char *ids = NULL;
+    for (uint32_t w = 0; w < j->n_workers; w++) {
+        if (!set[w])
+            continue;
+        char *more = hm_text("%s%s%u", ids ? ids : "", ids ? "," : "", j->in.run->worker[w].rank);
+        free(ids);
+        ids = more;
+        late += j->worker[w].late_ns;
+        last_in += j->worker[w].last_in_steps;
+        n++;
+    }
+    f->ids = ids;
+    f->status = strdup("straggler");
+    f->dim = strdup("world");
+    f->pattern = c->pattern == HM_P_NONE ||
+                         (c->pattern == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS)
+                     ? NULL
+                     : strdup(hm_pattern_name[c->pattern]);
+    if (c->pattern == HM_P_FROM_STEP || c->pattern == HM_P_ONE_OFF)
+        f->from_step = j->step[c->onset].step;
+    hm_status_t st = hm_cause_find(j, set, c->worker, c->onset, f);
+    if (st != HM_OK)
+        return st;
+    f->kind = strdup(n > 1                                       ? "ranks"
+                     : f->cause && !strcmp(f->cause, "slow_gpu") ? "device"
+                                                                 : "rank");
+    f->label = n > 1 ? hm_text("ranks %s", ids ? ids : "") : label_of(j, c->worker);
+    f->gain_ns = gain;
+    f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
+    f->gain_gpu_ns = gain * (int64_t)j->n_workers;
+    f->lateness_ns = late;
+    size_t steps = j->n_steps - c->onset;
+    int64_t *v = malloc((steps + 1) * sizeof(*v));
+    if (!v)
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    memcpy(v, j->late + (size_t)c->worker * j->n_steps + c->onset, steps * sizeof(*v));
+    f->lateness_median_ns = hm_median(v, steps);
+    free(v);
+    f->last_in_steps = last_in;
+    f->p_value = c->pattern == HM_P_ONE_OFF ? NAN : c->p;
+    const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
+    int full = q && q->grade && !strcmp(q->grade, "full");
+    f->confidence = strdup(c->pattern == HM_P_ONE_OFF || (q && !strcmp(q->grade, "none")) ? "low"
+                           : full && j->n_steps >= HM_PERSISTENT_STEPS && c->p < 1e-3     ? "high"
+                                                                                      : "likely");
+    hm_list_add(&f->evidence, "last by its own work in %u of %zu steps", last_in, j->n_steps);
+    next_steps(f, j, c->worker);
+    double per_step = hm_ms(gain) / (double)(j->n_steps ? j->n_steps : 1);
+    if (c->pattern == HM_P_ONE_OFF)
+        f->text =
+            hm_text("%s holds the others up once, at step %u: %.1f ms; the steady state shows "
+                    "no straggler",
+                    f->label, j->step[c->onset].step, hm_ms(gain));
+    else
+        f->text = hm_text("%s hold%s the others up: %.2f ms a step, repairing %s gains %.1f %%; %s",
+                          f->label, n > 1 ? "" : "s", per_step, n > 1 ? "them" : "it",
+                          100 * hm_judge_frac(j, gain), cause_words(f->cause, n > 1));
+    return HM_OK;
+}
+
+/* --- no culprit ----------------------------------------------------------------------------- */
+
+hm_status_t hm_words_none(struct hm_judge *j, struct hm_result *r, const char *status,
+                          double detectable, char *text)
+{
+    struct hm_out_none *t = hm_result_add(r, HM_T_none);
+    if (!t || !text) {
+        free(text);
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    }
+    t->status = strdup(status);
+    t->detectable_frac = detectable >= 0 ? hm_ppb(detectable) : HM_NONE(HM_NONE_TOO_SHORT);
+    t->text = text;
+    /* largest loss: what is not compute, mean over the ranks */
+    static const char *const kind[] = {"transfer", "wait", "copy", "input", "idle"};
+    int64_t loss[5] = {0}, whole = 0;
+    for (uint32_t w = 0; w < j->n_workers; w++) {
+        const struct hm_step_part *s = &j->worker[w].sum;
+        int64_t input = s->input_ns < s->idle_ns ? s->input_ns : s->idle_ns;
+        const int64_t v[5] = {s->transfer_ns, s->wait_ns, s->memcpy_ns, input, s->idle_ns - input};
+        for (int i = 0; i < 5; i++)
+            loss[i] += v[i];
+        whole += s->t1_ns;
+    }
+    int top = 0;
+    for (int i = 1; i < 5; i++)
+        top = loss[i] > loss[top] ? i : top;
+    if (whole > 0) {
+        t->loss_kind = strdup(kind[top]);
+        t->loss_ns = loss[top] / (int64_t)(j->n_workers ? j->n_workers : 1);
+        t->loss_frac = hm_ppb((double)loss[top] / (double)whole);
+    }
+    return HM_OK;
+}
+
+/* All ranks, none in particular: input on all, rotating imbalance, jitter of the hosts. */
+hm_status_t hm_words_all(struct hm_judge *j, struct hm_result *r, const char *status,
+                         const char *pattern, const char *cause, int64_t gain, char *text)
+{
+    struct hm_out_finding *f = hm_result_add(r, HM_T_finding);
+    if (!f || !text) {
+        free(text);
+        return hm_fail(HM_E_NOMEM, "judge", "out of memory");
+    }
+    f->status = strdup(status);
+    f->kind = strdup("all");
+    f->label = strdup("all ranks");
+    f->dim = strdup("world");
+    f->pattern = pattern ? strdup(pattern) : NULL;
+    f->cause = strdup(cause);
+    f->gain_ns = gain;
+    f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
+    f->gain_gpu_ns = gain * (int64_t)j->n_workers;
+    f->confidence = strdup("likely");
+    f->text = text;
+    hm_list_add(&f->next, "hindmost merge -o trace.json   shows the steps on one timeline");
+    return HM_OK;
+}
