@@ -14,13 +14,10 @@
 
 #define SONAME "libnccl-profiler-hindmost.so"
 
-/* Build tree and install tree: the library lies beside bin/, in lib/ or a folder below it. */
-static hm_status_t find_library(char path_p[PATH_MAX])
+/* The folder that holds bin/: an install tree or a build tree. */
+static hm_status_t find_prefix(char exe[PATH_MAX])
 {
-    static const char *const dirs[] = {"lib", "lib64", "lib/x86_64-linux-gnu",
-                                       "lib/aarch64-linux-gnu"};
-    char exe[PATH_MAX], try[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
     if (n < 0)
         return hm_fail(HM_E_SYS, "run", "/proc/self/exe cannot be read");
     exe[n] = 0;
@@ -29,12 +26,43 @@ static hm_status_t find_library(char path_p[PATH_MAX])
         if (slash)
             *slash = 0;
     }
+    return HM_OK;
+}
+
+/* The library lies beside bin/, in lib/ or a folder below it. */
+static hm_status_t find_library(char path_p[PATH_MAX])
+{
+    static const char *const dirs[] = {"lib", "lib64", "lib/x86_64-linux-gnu",
+                                       "lib/aarch64-linux-gnu"};
+    char prefix[PATH_MAX], try[PATH_MAX + 64];
+    hm_status_t s = find_prefix(prefix);
+    if (s)
+        return s;
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-        snprintf(try, sizeof(try), "%s/%s/" SONAME, exe, dirs[i]);
+        snprintf(try, sizeof(try), "%s/%s/" SONAME, prefix, dirs[i]);
         if (realpath(try, path_p))
             return HM_OK;
     }
-    return hm_fail(HM_E_MISSING, SONAME, "not found beside %s/bin; reinstall hindmost", exe);
+    return hm_fail(HM_E_MISSING, SONAME, "not found beside %s/bin; reinstall hindmost", prefix);
+}
+
+const char *hm_launch_python(int argc, char **argv)
+{
+    static char path[2 * PATH_MAX];
+    char prefix[PATH_MAX];
+    for (int i = 0; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "-m") != 0 || strcmp(argv[i + 1], "hindmost") != 0)
+            continue;
+        const char *before = getenv("PYTHONPATH");
+        if (find_prefix(prefix))
+            return NULL;
+        int n = snprintf(path, sizeof(path), "%s%s%s/share/hindmost/python", before ? before : "",
+                         before && *before ? ":" : "", prefix);
+        int there = n > 0 && (size_t)n < sizeof(path) &&
+                    !access(path + (before && *before ? strlen(before) + 1 : 0), R_OK);
+        return there ? path : NULL;
+    }
+    return NULL;
 }
 
 struct list {

@@ -44,5 +44,8 @@ enum { HM_LAUNCH_VARS = 32 };
  *  plugin variables where unset, LD_PRELOAD when `preload`. Strings are owned by the process. */
 hm_status_t hm_launch_vars(const struct hm_launch_args *args, int preload,
                            struct hm_launch_var var_p[HM_LAUNCH_VARS]);
+/** PYTHONPATH with the folder of `python -m hindmost` at its end when the command asks for that
+ *  module; NULL = it does not, or the folder is not there. Owned by the process. */
+const char *hm_launch_python(int argc, char **argv);
 
 #endif

@@ -70,6 +70,11 @@ static hm_status_t run_run(const void *arguments, int argc, char **argv)
         else if (setenv(var[i].name, var[i].value, 1))
             return hm_fail(HM_E_NOMEM, "run", "the environment is full");
     }
+    const char *python = hm_launch_python(argc, argv);
+    if (python && args->dry)
+        printf("PYTHONPATH=%s\n", python);
+    else if (python && setenv("PYTHONPATH", python, 1))
+        return hm_fail(HM_E_NOMEM, "run", "the environment is full");
     if (args->dry) {
         for (int i = 0; i < argc; i++)
             printf("%s%s", argv[i], i + 1 < argc ? " " : "\n");
