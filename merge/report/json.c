@@ -74,6 +74,9 @@ static void finding(struct hm_json *j, const char *key, const struct hm_out_find
     hm_json_close(j, '}');
     str_or_why(j, "pattern", f->pattern, hm_why(HM_NONE(HM_NONE_NO_PATTERN)));
     hm_json_i64(j, "from_step", f->from_step);
+    hm_json_i64(j, "to_step", f->to_step);
+    hm_json_i64(j, "period_steps", f->period_steps);
+    hm_json_i64(j, "period_at", f->period_at);
     hm_json_str(j, "cause", f->cause);
     hm_json_i64(j, "gain_ns", f->gain_ns);
     hm_json_ppb(j, "gain_frac", f->gain_frac);
@@ -230,6 +233,8 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     hm_json_close(&j, ']');
     verdict(&j, r);
     table(&j, "ledger", r, HM_T_ledger);
+    table(&j, "pop", r, HM_T_pop);
+    table(&j, "trends", r, HM_T_trend);
     table(&j, "ranks", r, HM_T_rank);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
