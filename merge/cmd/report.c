@@ -15,12 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
     const char *json, *csv, *html, *fail_on;
-    int strict, digest;
+    int md, strict, digest, expert;
 };
 struct job {
     const struct args *args;
@@ -28,6 +29,21 @@ struct job {
     const char *shown; /* as the user named it */
     int exit_code;
 };
+
+/* As wide as the terminal, 80 columns elsewhere; colours on a terminal unless NO_COLOR is set
+ * (https://no-color.org) or the terminal is a dumb one. */
+static struct hm_report_style style_of_stdout(void)
+{
+    struct hm_report_style style = {.columns = 80};
+    struct winsize size;
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (!isatty(STDOUT_FILENO))
+        return style;
+    if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
+        style.columns = size.ws_col < 160 ? size.ws_col : 160;
+    style.colour = !(no && *no) && term && strcmp(term, "dumb") != 0;
+    return style;
+}
 
 static hm_status_t print(const struct job *job, const struct hm_run *run,
                          const struct hm_result *result)
@@ -39,7 +55,11 @@ static hm_status_t print(const struct job *job, const struct hm_run *run,
         return hm_report_json(run, result, stdout, !strcmp(a->json, "full"));
     if (a->csv)
         return hm_report_csv(run, result, a->csv, stdout);
-    return hm_report_text(run, result, stdout);
+    if (a->md)
+        return hm_report_markdown(run, result, stdout);
+    struct hm_report_style style = style_of_stdout();
+    style.expert = a->expert;
+    return hm_report_print(run, result, &style, stdout);
 }
 
 /* One line each: those of the files, and what the analysis found wrong with the data. The digest is
@@ -87,8 +107,8 @@ static hm_status_t check(const struct args *a)
 {
     if (a->html)
         return hm_fail(HM_E_MISSING, "report", "the HTML page is not built yet; --json is");
-    if (!!a->json + !!a->csv + a->digest > 1)
-        return hm_fail(HM_E_USAGE, "report", "--json, --csv and --digest: one of them");
+    if (!!a->json + !!a->csv + a->md + a->digest > 1)
+        return hm_fail(HM_E_USAGE, "report", "--json, --csv, --md and --digest: one of them");
     if (a->json && *a->json && strcmp(a->json, "full") != 0)
         return hm_fail(HM_E_USAGE, "report", "--json=%s: only --json and --json=full are known",
                        a->json);
@@ -99,15 +119,10 @@ static hm_status_t check(const struct args *a)
         if (s)
             return s;
     }
-    if (a->csv) {
-        static const char *const known[] = {"ranks",   "steps", "collectives",
-                                            "kernels", "ops",   "ledger"};
-        for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-            if (!strcmp(a->csv, known[i]))
-                return HM_OK;
-        return hm_fail(HM_E_USAGE, "report",
-                       "--csv %s: no such table; ranks, steps, collectives, kernels, ops, ledger",
-                       a->csv);
+    if (a->csv && !hm_report_csv_knows(a->csv)) {
+        char names[512];
+        return hm_fail(HM_E_USAGE, "report", "--csv %s: no such table; %s", a->csv,
+                       hm_report_csv_names(names, sizeof(names)));
     }
     return HM_OK;
 }
@@ -187,11 +202,14 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
 static const struct hm_option options[] = {
     {"json", "[=full]", "one JSON object on stdout; =full with every collective", NULL,
      offsetof(struct args, json), 0, HM_OPT_TEXT},
-    {"csv", "TABLE", "one table: ranks, steps, collectives, kernels, ops, ledger", NULL,
+    {"csv", "TABLE", "one table: ranks, steps, collectives, kernels, ops, ledger, ...", NULL,
      offsetof(struct args, csv), 0, HM_OPT_TEXT},
+    {"md", NULL, "Markdown, for an issue", NULL, offsetof(struct args, md), 0, HM_OPT_FLAG},
     {"html", "FILE", "a page (not built yet)", NULL, offsetof(struct args, html), 0, HM_OPT_TEXT},
     {"fail-on", "EXPR", "exit 3 when KEY OP NUMBER[%] holds; gain, wait, stall, exposed, lost",
      NULL, offsetof(struct args, fail_on), 0, HM_OPT_TEXT},
+    {"expert", NULL, "every row and every table of the result", NULL, offsetof(struct args, expert),
+     0, HM_OPT_FLAG},
     {"strict", NULL, "any problem with a file is an error", NULL, offsetof(struct args, strict), 0,
      HM_OPT_FLAG},
     {"digest", NULL, "three lines: steps, verdict, next command", NULL,

@@ -4,9 +4,9 @@
  */
 #include "report/collectives.h"
 #include "report/report.h"
+#include "report/view.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static void cell_text(FILE *out, const char *s)
@@ -35,33 +35,12 @@ static void cell_int(FILE *out, int64_t v)
 
 static void cell(FILE *out, const struct hm_result_col *col, const char *at)
 {
-    int64_t v;
-    uint64_t u;
-    double f;
-    const char *s;
-    switch (col->cell) {
-    case HM_CELL_I64:
-        memcpy(&v, at, 8);
-        cell_int(out, v);
-        break;
-    case HM_CELL_PPB:
-        memcpy(&v, at, 8);
-        if (!HM_IS_NONE(v))
-            fprintf(out, "%.9f", (double)v / 1e9);
-        break;
-    case HM_CELL_F64:
-        memcpy(&f, at, 8);
-        if (isfinite(f))
-            fprintf(out, "%.6g", f);
-        break;
-    case HM_CELL_U64:
-        memcpy(&u, at, 8);
-        fprintf(out, "%016" PRIx64, u);
-        break;
-    default:
-        memcpy(&s, at, 8);
+    char buf[64];
+    const char *s = hm_cell_text(col, at, buf);
+    if (s == buf) /* a number: never quoted */
+        fputs(s, out);
+    else
         cell_text(out, s);
-    }
 }
 
 struct sweep {
@@ -94,17 +73,43 @@ static hm_status_t collective(void *ctx, const struct hm_launch *l, const struct
     return HM_OK;
 }
 
+/* "rank" and "ranks"; "steps" is the table of single steps, not their summary. -1 = none. */
+static int table_of(const char *name)
+{
+    size_t n = strlen(name);
+    if (!strcmp(name, "steps"))
+        return HM_T_step;
+    for (int t = 0; t < HM_N_TABLES; t++) {
+        const char *own = hm_result_tables[t].name;
+        size_t k = strlen(own);
+        if (!strncmp(own, name, k) && (n == k || (n == k + 1 && name[k] == 's')))
+            return t;
+    }
+    return -1;
+}
+
+int hm_report_csv_knows(const char *name)
+{
+    return !strcmp(name, "collectives") || table_of(name) >= 0;
+}
+
+const char *hm_report_csv_names(char *buf, size_t cap)
+{
+    size_t n = (size_t)snprintf(buf, cap, "collectives");
+    for (int t = 0; t < HM_N_TABLES && n < cap; t++) {
+        const struct hm_result_table *d = &hm_result_tables[t];
+        if (t == HM_T_steps) /* a summary, behind the name of the table of single steps */
+            continue;
+        int k =
+            snprintf(buf + n, cap - n, ", %s%s", d->name, d->many && t != HM_T_ledger ? "s" : "");
+        n += k > 0 ? (size_t)k : 0;
+    }
+    return buf;
+}
+
 hm_status_t hm_report_csv(const struct hm_run *run, const struct hm_result *r, const char *name,
                           FILE *out)
 {
-    static const struct {
-        const char *name;
-        enum hm_result_id id;
-    } known[] = {{"ranks", HM_T_rank},
-                 {"steps", HM_T_step},
-                 {"kernels", HM_T_kernel},
-                 {"ops", HM_T_op},
-                 {"ledger", HM_T_ledger}};
     hm_status_t st = HM_OK;
     if (!strcmp(name, "collectives")) {
         fputs("comm,seq,start_ns,func,n_ops,bytes,n_ranks,skew_ns,last_rank,margin_ns,core_ns,"
@@ -115,24 +120,24 @@ hm_status_t hm_report_csv(const struct hm_run *run, const struct hm_result *r, c
             st = r->each_launch(r->engine, collective, &s);
         return st != HM_OK ? st : ferror(out) ? hm_fail(HM_E_IO, "report", "cannot write") : HM_OK;
     }
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(known[i].name, name) != 0)
-            continue;
-        const struct hm_result_table *t = &hm_result_tables[known[i].id];
-        for (uint16_t c = 0; c < t->n_cols; c++)
-            fprintf(out, "%s%s", c ? "," : "", t->col[c].key);
-        fputc('\n', out);
-        for (uint32_t k = 0; k < r->n_rows[known[i].id]; k++) {
-            const char *at = hm_result_row(r, known[i].id, k);
-            for (uint16_t c = 0; c < t->n_cols; c++) {
-                if (c)
-                    fputc(',', out);
-                cell(out, &t->col[c], at + 8 * c);
-            }
-            fputc('\n', out);
-        }
-        return ferror(out) ? hm_fail(HM_E_IO, "report", "cannot write") : HM_OK;
+    int id = table_of(name);
+    if (id < 0) {
+        char names[512];
+        return hm_fail(HM_E_USAGE, name, "no such table; there are %s",
+                       hm_report_csv_names(names, sizeof(names)));
     }
-    return hm_fail(HM_E_USAGE, name,
-                   "no such table; there are ranks, steps, collectives, kernels, ops, ledger");
+    const struct hm_result_table *t = &hm_result_tables[id];
+    for (uint16_t c = 0; c < t->n_cols; c++)
+        fprintf(out, "%s%s", c ? "," : "", t->col[c].key);
+    fputc('\n', out);
+    for (uint32_t k = 0; k < r->n_rows[id]; k++) {
+        const char *at = hm_result_row(r, (enum hm_result_id)id, k);
+        for (uint16_t c = 0; c < t->n_cols; c++) {
+            if (c)
+                fputc(',', out);
+            cell(out, &t->col[c], at + 8 * c);
+        }
+        fputc('\n', out);
+    }
+    return ferror(out) ? hm_fail(HM_E_IO, "report", "cannot write") : HM_OK;
 }

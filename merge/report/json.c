@@ -6,6 +6,7 @@
 
 #include "report/collectives.h"
 #include "report/report.h"
+#include "report/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,7 +58,8 @@ static void quality(struct hm_json *j, const struct hm_result *r)
     hm_json_close(j, '}');
 }
 
-static void finding(struct hm_json *j, const char *key, const struct hm_out_finding *f)
+static void finding(struct hm_json *j, const char *key, const struct hm_run *run,
+                    const struct hm_out_finding *f)
 {
     hm_json_open(j, key, '{');
     hm_json_str(j, "status", f->status);
@@ -89,18 +91,20 @@ static void finding(struct hm_json *j, const char *key, const struct hm_out_find
     hm_json_f64(j, "p_value", f->p_value);
     hm_json_list(j, "evidence", f->evidence);
     hm_json_list(j, "ruled_out", f->ruled_out);
-    hm_json_list(j, "next", f->next);
+    char *next = hm_words_next(run, f->next);
+    hm_json_list(j, "next", next);
+    free(next);
     hm_json_str(j, "text", f->text);
     hm_json_close(j, '}');
 }
 
-static void verdict(struct hm_json *j, const struct hm_result *r)
+static void verdict(struct hm_json *j, const struct hm_run *run, const struct hm_result *r)
 {
     const struct hm_out_none *n = row(r, HM_T_none, 0);
     const struct hm_out_finding *f = row(r, HM_T_finding, 0);
     if (!n) {
         if (f)
-            finding(j, "verdict", f);
+            finding(j, "verdict", run, f);
         else
             hm_json_null(j, "verdict", "nothing was judged");
         return;
@@ -229,9 +233,9 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     hm_json_close(&j, '}');
     hm_json_open(&j, "findings", '[');
     for (uint32_t i = 0; i < r->n_rows[HM_T_finding]; i++)
-        finding(&j, NULL, row(r, HM_T_finding, i));
+        finding(&j, NULL, run, row(r, HM_T_finding, i));
     hm_json_close(&j, ']');
-    verdict(&j, r);
+    verdict(&j, run, r);
     table(&j, "ledger", r, HM_T_ledger);
     table(&j, "pop", r, HM_T_pop);
     table(&j, "trends", r, HM_T_trend);

@@ -10,13 +10,27 @@
 
 #include <stdio.h>
 
-/** The printed report, 100 columns, plain ASCII. HM_OK, HM_E_IO. */
+struct hm_report_style {
+    int columns; /* of a line; at least 60 are used */
+    int colour;  /* 1: escape sequences of a terminal */
+    int expert;  /* 1: every row and every table of the result */
+};
+/** The printed report, plain ASCII. HM_OK, HM_E_IO. */
+hm_status_t hm_report_print(const struct hm_run *run, const struct hm_result *result,
+                            const struct hm_report_style *style, FILE *out);
+/** The same as a pipe gets it: 80 columns, no colour. */
 hm_status_t hm_report_text(const struct hm_run *run, const struct hm_result *result, FILE *out);
 /** One JSON object (docs/report.schema.json); full: with collectives (needs each_launch). */
 hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *result, FILE *out,
                            int full);
-/** One table as CSV with a header line; "ranks", "steps", "collectives", "kernels", "ops",
- *  "ledger". HM_E_USAGE for another name. */
+/** The report as Markdown, for an issue. */
+hm_status_t hm_report_markdown(const struct hm_run *run, const struct hm_result *result, FILE *out);
+/** 1 when hm_report_csv() knows the table: "collectives", and every table of the result by its name
+ *  or its plural ("rank" or "ranks"; "steps" is the table of single steps). */
+int hm_report_csv_knows(const char *table);
+/** Names of those tables in `buf`, with commas between. */
+const char *hm_report_csv_names(char *buf, size_t cap);
+/** One table as CSV with a header line. HM_E_USAGE for another name. */
 hm_status_t hm_report_csv(const struct hm_run *run, const struct hm_result *result,
                           const char *table, FILE *out);
 /** The three lines at the end of a job: steps and step time, verdict, next command. `path` is the

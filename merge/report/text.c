@@ -1,41 +1,55 @@
-/* The printed report: head, ranks, ledger, collectives, clocks, losses.
+/* The printed report: lines and tables, fitted to the width of the terminal.
  *
- * Box: merge/report. Plain ASCII, 100 columns; bytes of foreign names that a terminal would obey
- * are shown as '?'. Times in ms a step unless said.
+ * Box: merge/report. Plain ASCII; bytes of foreign names that a terminal would obey are shown as
+ * '?'. Colours only where the caller asks for them.
  */
-#include "out/name.h"
-#include "report/report.h"
+#include "report/view.h"
+#include "report/words.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 100, INDENT = 10 };
+enum { INDENT = 10, MIN_COLUMNS = 60, SHOWN_ALL = 32, SHOWN_TOP = 10 };
 
-static double ms(int64_t ns)
+struct print {
+    FILE *out;
+    size_t columns;
+    int colour;
+};
+
+static void ink(const struct print *p, const char *code)
 {
-    return (double)ns / 1e6;
+    if (p->colour)
+        fprintf(p->out, "\033[%sm", code);
 }
 
-static const char *safe(const char *s, char *buf, size_t cap)
+static const char *code_of(enum hm_ink i)
 {
-    size_t n = 0;
-    for (; s && *s && n + 1 < cap; s++)
-        buf[n++] = *s >= 0x20 && *s < 0x7F ? *s : '?';
-    buf[n] = 0;
-    return buf;
+    static const char *const code[] = {"0", "1;31", "1;32", "1;33"};
+    return code[i];
 }
 
-/* "HEAD      text", wrapped at 100 columns, continued under the text. */
-static void paragraph(FILE *out, const char *head, const char *text)
+/* Text that a terminal only shows. Heap. */
+static char *safe(const char *s)
 {
-    char line[4096];
-    safe(text, line, sizeof(line));
-    size_t room = COLUMNS - INDENT;
-    const char *s = line;
-    fprintf(out, "%-*s", INDENT, head);
-    for (;;) {
+    char *t = strdup(s ? s : "");
+    for (char *c = t; c && *c; c++)
+        if (*c < 0x20 || *c >= 0x7F)
+            *c = '?';
+    return t;
+}
+
+/* "LABEL     text", wrapped, continued under the text. */
+static void paragraph(const struct print *p, const char *label, const char *text, enum hm_ink i,
+                      size_t indent)
+{
+    size_t room = p->columns - indent;
+    char *line = safe(text), *s = line;
+    ink(p, "1");
+    fprintf(p->out, "%-*s", (int)indent, label);
+    ink(p, "0");
+    while (s) {
         size_t n = strlen(s);
         if (n > room) {
             n = room;
@@ -43,281 +57,207 @@ static void paragraph(FILE *out, const char *head, const char *text)
                 n--;
             n = n ? n : room;
         }
-        fprintf(out, "%.*s\n", (int)n, s);
+        size_t shown = n;
+        while (shown && s[shown - 1] == ' ')
+            shown--;
+        if (i != HM_INK_PLAIN)
+            ink(p, code_of(i));
+        fprintf(p->out, "%.*s", (int)shown, s);
+        if (i != HM_INK_PLAIN)
+            ink(p, "0");
+        fputc('\n', p->out);
         s += n;
         s += strspn(s, " ");
         if (!*s)
             break;
-        fprintf(out, "%-*s", INDENT, "");
+        fprintf(p->out, "%*s", (int)indent, "");
     }
+    free(line);
 }
 
-static void paragraphf(FILE *out, const char *head, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static void paragraphf(FILE *out, const char *head, const char *fmt, ...)
+static void print_lines(const struct print *p, const struct hm_lines *l, size_t indent)
 {
-    char text[2048];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    paragraph(out, head, text);
+    for (uint32_t i = 0; i < l->n; i++)
+        paragraph(p, l->v[i].label, l->v[i].text, l->v[i].ink, indent);
 }
 
-static void list(FILE *out, const char *head, const char *lines)
+/* ---- tables ---- */
+
+/* Widths of the columns, 0 = not shown. Too wide: columns that may go, then the longest texts. */
+static size_t fit(const struct hm_view *v, size_t columns, size_t width[HM_VIEW_COLS])
 {
-    for (const char *s = lines ? lines : ""; *s;) {
-        size_t n = strcspn(s, "\n");
-        paragraphf(out, head, "%.*s", (int)n, s);
-        head = "";
-        s += n + (s[n] == '\n');
+    enum { MIN_TEXT = 8 };
+    size_t sum = 0;
+    for (uint32_t c = 0; c < v->n_cols; c++) {
+        width[c] = strlen(v->col[c].title);
+        for (uint32_t i = 0; i < v->n_rows; i++) {
+            size_t n = strlen(hm_view_at(v, i, c));
+            width[c] = n > width[c] ? n : width[c];
+        }
+        sum += width[c] + (width[c] && c ? 1 : 0);
     }
-}
-
-static const char *plain(double frac, char *buf, size_t cap)
-{
-    snprintf(buf, cap, "%.1f %%", 100 * frac);
-    return buf;
-}
-
-static void head_finding(FILE *out, const struct hm_result *r, const struct hm_out_finding *f)
-{
-    const struct hm_out_steps *s = hm_result_row(r, HM_T_steps, 0);
-    paragraph(out, "VERDICT", f->text);
-    if (f->pattern && !strcmp(f->pattern, "from_step") && !HM_IS_NONE(f->from_step))
-        paragraphf(out, "", "from step %" PRId64 " on", f->from_step);
-    if (!HM_IS_NONE(f->gain_ns) && s && s->n > 0) {
-        char p[32];
-        paragraphf(out, "GAIN",
-                   "%.3f s of %.3f s (%s). Repaired: %.2f -> %.2f ms a step; %.4f GPU hours.",
-                   (double)f->gain_ns / 1e9, (double)s->total_ns / 1e9,
-                   plain((double)f->gain_frac / 1e9, p, sizeof(p)), ms(s->total_ns) / (double)s->n,
-                   ms(s->total_ns - f->gain_ns) / (double)s->n, (double)f->gain_gpu_ns / 3.6e12);
-    }
-    if (!HM_IS_NONE(f->explained_frac))
-        paragraphf(out, "CAUSE", "%s (explains %.0f %% of its lateness)", f->cause ? f->cause : "",
-                   (double)f->explained_frac / 1e7);
-    else
-        paragraphf(out, "CAUSE", "%s", f->cause ? f->cause : "unknown");
-    list(out, "", f->evidence);
-    if (f->ruled_out)
-        list(out, "  not it:", f->ruled_out);
-}
-
-static const char *clock_error(const struct hm_out_quality *q, char *buf, size_t cap)
-{
-    if (HM_IS_NONE(q->clock_error_ns))
-        return "unknown";
-    snprintf(buf, cap, "%.1f us", (double)q->clock_error_ns / 1e3);
-    return buf;
-}
-
-static void head(FILE *out, const struct hm_result *r)
-{
-    const struct hm_out_none *n = hm_result_row(r, HM_T_none, 0);
-    const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, 0);
-    const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
-    if (n) {
-        paragraphf(out, "VERDICT", "%s: %s", n->status ? n->status : "", n->text ? n->text : "");
-        if (n->loss_kind && !HM_IS_NONE(n->loss_frac))
-            paragraphf(out, "", "largest loss: %s, %.1f %% of the time", n->loss_kind,
-                       (double)n->loss_frac / 1e7);
-    } else if (f) {
-        head_finding(out, r, f);
-    }
-    int64_t lost = 0;
-    for (unsigned k = 0; k < HM_N_LOST; k++)
-        lost += r->lost[k];
-    if (q) {
-        char matched[48], error[32];
-        if (HM_IS_NONE(q->matched_frac))
-            snprintf(matched, sizeof(matched), "no collectives");
-        else
-            snprintf(matched, sizeof(matched), "%.1f %% of collectives matched",
-                     (double)q->matched_frac / 1e7);
-        char p[32] = "";
-        if (!n && f && f->p_value >= 0)
-            snprintf(p, sizeof(p), "p = %.2g; ", f->p_value);
-        paragraphf(out, "SURE", "%s; data %s; %sclock error %s; %s; %" PRId64 " events lost",
-                   n                    ? n->status
-                   : f && f->confidence ? f->confidence
-                                        : "",
-                   q->grade, p, clock_error(q, error, sizeof(error)), matched, lost);
-    }
-    if (!n && f)
-        list(out, "NEXT", f->next);
-    else
-        paragraph(out, "NEXT", "hindmost merge -o trace.json   shows the steps on one timeline");
-    for (uint32_t i = n ? 0 : 1; i < r->n_rows[HM_T_finding]; i++) {
-        const struct hm_out_finding *more = hm_result_row(r, HM_T_finding, i);
-        paragraph(out, "also", more->text ? more->text : "");
-    }
-}
-
-static int by_late(const void *x, const void *y)
-{
-    const struct hm_out_rank *p = *(const struct hm_out_rank *const *)x,
-                             *q = *(const struct hm_out_rank *const *)y;
-    if (p->late_ns != q->late_ns)
-        return p->late_ns > q->late_ns ? -1 : 1;
-    return (p->rank > q->rank) - (p->rank < q->rank);
-}
-
-static int is_subject(const struct hm_result *r, int64_t rank)
-{
-    const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, 0);
-    if (!f || hm_result_row(r, HM_T_none, 0))
-        return 0;
-    for (const char *s = f->ids ? f->ids : ""; *s;) {
-        char *end;
-        if (strtoll(s, &end, 10) == rank && end != s)
-            return 1;
-        if (end == s)
+    for (int drop = 9; drop > 0 && sum > columns; drop--)
+        for (uint32_t c = 0; c < v->n_cols && sum > columns; c++)
+            if (v->col[c].drop == drop && width[c]) {
+                sum -= width[c] + 1;
+                width[c] = 0;
+            }
+    while (sum > columns) {
+        uint32_t top = v->n_cols;
+        for (uint32_t c = 0; c < v->n_cols; c++)
+            if (v->col[c].left && width[c] > MIN_TEXT &&
+                (top == v->n_cols || width[c] > width[top]))
+                top = c;
+        if (top == v->n_cols)
             break;
-        s = *end == ',' ? end + 1 : end;
+        width[top]--;
+        sum--;
     }
-    return 0;
+    return sum;
 }
 
-static void ranks(FILE *out, const struct hm_result *r)
+static void print_cell(const struct print *p, const char *text, size_t width, int left, int last)
 {
-    enum { SHOWN = 32 };
-    const struct hm_out_steps *s = hm_result_row(r, HM_T_steps, 0);
-    uint32_t n = r->n_rows[HM_T_rank];
-    double per = s && s->n > 0 ? 1e6 * (double)s->n : 1e6;
-    const struct hm_out_rank **v = malloc((n + 1) * sizeof(*v));
-    if (!v || !n) {
-        free(v);
+    char *s = safe(text);
+    if (!s)
+        return;
+    size_t n = strlen(s);
+    if (n > width && width > 2) {
+        s[width] = 0;
+        s[width - 1] = '~';
+    }
+    if (left)
+        fprintf(p->out, "%-*s", last ? 0 : (int)width, s);
+    else
+        fprintf(p->out, "%*s", (int)width, s);
+    free(s);
+}
+
+/* A table that fits no line: one paragraph a row. */
+static void print_records(const struct print *p, const struct hm_view *v)
+{
+    for (uint32_t i = 0; i < v->n_rows; i++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+        if (!f)
+            return;
+        for (uint32_t c = 0; c < v->n_cols; c++)
+            if (*hm_view_at(v, i, c))
+                fprintf(f, "%s=%s ", v->col[c].title, hm_view_at(v, i, c));
+        if (!fclose(f))
+            paragraph(p, "  -", text, HM_INK_PLAIN, 4);
+        free(text);
+    }
+}
+
+static void print_view(const struct print *p, struct hm_view *v)
+{
+    size_t width[HM_VIEW_COLS];
+    if (!v->n_rows) {
+        hm_view_clear(v);
         return;
     }
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = hm_result_row(r, HM_T_rank, i);
-    qsort(v, n, sizeof(*v), by_late);
-    fprintf(out, "\nPer rank, ms a step (mean; compute + exposed + copy + idle = total)\n"
-                 "rank  host          gpu  compute  exposed     copy     idle    total     stall"
-                 "  last in     late\n");
-    for (uint32_t i = 0; i < n && i < SHOWN; i++) {
-        char host[16], gpu[16];
-        snprintf(gpu, sizeof(gpu), HM_IS_NONE(v[i]->device) ? "-" : "%" PRId64, v[i]->device);
-        fprintf(out,
-                "%4" PRId64 "  %-12.12s %4s %8.2f %8.2f %8.2f %8.2f %8.2f  %8.2f %8" PRId64
-                " %8.2f%s\n",
-                v[i]->rank, safe(v[i]->host, host, sizeof(host)), gpu,
-                (double)v[i]->compute_ns / per, (double)v[i]->exposed_comm_ns / per,
-                (double)v[i]->memcpy_ns / per, (double)v[i]->idle_ns / per,
-                (double)v[i]->window_ns / per, (double)v[i]->stall_ns / per, v[i]->last_in_steps,
-                (double)v[i]->late_ns / per, is_subject(r, v[i]->rank) ? "  <-" : "");
-    }
-    if (n > SHOWN)
-        fprintf(out, "... %u more: hindmost report --csv ranks\n", n - SHOWN);
-    free(v);
-}
-
-static void ledger(FILE *out, const struct hm_result *r)
-{
-    fprintf(out, "\nWhere the time goes (mean of the ranks)\n");
-    for (uint32_t i = 0; i < r->n_rows[HM_T_ledger]; i++) {
-        const struct hm_out_ledger *l = hm_result_row(r, HM_T_ledger, i);
-        fprintf(out, "  %-10s %12.3f ms", l->kind, ms(l->ns));
-        if (!HM_IS_NONE(l->frac))
-            fprintf(out, "  %5.1f %%", (double)l->frac / 1e7);
-        fputc('\n', out);
-    }
-}
-
-static void ops(FILE *out, const struct hm_result *r)
-{
-    enum { SHOWN = 20 };
-    if (!r->n_rows[HM_T_op])
+    fputc('\n', p->out);
+    ink(p, "1");
+    fprintf(p->out, "%s\n", v->title);
+    ink(p, "0");
+    if (fit(v, p->columns, width) > p->columns) {
+        print_records(p, v);
+        hm_view_clear(v);
         return;
-    fprintf(out,
-            "\nCollectives              ranks        n        bytes   skew p50 / max ms    core "
-            "ms  busbw GB/s\n");
-    for (uint32_t i = 0; i < r->n_rows[HM_T_op] && i < SHOWN; i++) {
-        const struct hm_out_op *o = hm_result_row(r, HM_T_op, i);
-        char busbw[24] = "-";
-        if (!HM_IS_NONE(o->busbw_bps))
-            snprintf(busbw, sizeof(busbw), "%.2f", (double)o->busbw_bps / 1e9);
-        fprintf(out,
-                "%08" PRIx64 "  %-13s %5" PRId64 " %8" PRId64 " %12" PRId64
-                " %9.3f /%8.3f %10.3f  %10s\n",
-                o->comm >> 32, o->func, o->n_ranks, o->n, o->bytes, ms(o->skew_p50_ns),
-                ms(o->skew_max_ns), ms(o->core_p50_ns), busbw);
     }
-    if (r->n_rows[HM_T_op] > SHOWN)
-        fprintf(out, "... %u more: hindmost report --csv ops\n", r->n_rows[HM_T_op] - SHOWN);
+    uint32_t last = 0;
+    for (uint32_t c = 0; c < v->n_cols; c++)
+        last = width[c] ? c : last;
+    for (uint32_t i = 0; i <= v->n_rows; i++) { /* row 0: the titles */
+        int mark = i && v->mark[i - 1], first = 1;
+        if (mark)
+            ink(p, code_of(HM_INK_BAD));
+        for (uint32_t c = 0; c < v->n_cols; c++) {
+            const char *text = i ? hm_view_at(v, i - 1, c) : v->col[c].title;
+            if (!width[c] || (c == last && !*text))
+                continue;
+            if (!first)
+                fputc(' ', p->out);
+            first = 0;
+            print_cell(p, text, width[c], v->col[c].left, c == last);
+        }
+        if (mark)
+            ink(p, "0");
+        fputc('\n', p->out);
+    }
+    if (*v->note)
+        paragraph(p, "", v->note, HM_INK_PLAIN, 2);
+    hm_view_clear(v);
 }
 
-static void kernels(FILE *out, const struct hm_result *r)
+/* ---- the whole ---- */
+
+static void print_tables(const struct print *p, const struct hm_result *r, int expert)
 {
-    enum { SHOWN = 8 };
-    if (!r->n_rows[HM_T_kernel])
-        return;
-    fprintf(out, "\nKernels (no communication beside them)                      n     total ms  "
-                 "slowest rank\n");
-    for (uint32_t i = 0; i < r->n_rows[HM_T_kernel] && i < SHOWN; i++) {
-        const struct hm_out_kernel *k = hm_result_row(r, HM_T_kernel, i);
-        char pretty[256], name[44];
-        hm_name_pretty(k->name ? k->name : "", pretty, sizeof(pretty));
-        fprintf(out, "  %-43.43s %15" PRId64 " %12.3f", safe(pretty, name, sizeof(name)), k->n,
-                ms(k->total_ns));
-        if (!HM_IS_NONE(k->worst_ratio))
-            fprintf(out, "  rank %" PRId64 " %.3fx%s", k->worst_rank, (double)k->worst_ratio / 1e9,
-                    k->is_control == 1 ? " control" : "");
-        fputc('\n', out);
+    struct hm_view v;
+    int many = r->n_rows[HM_T_rank] > SHOWN_ALL;
+    hm_view_ranks(r, many ? SHOWN_TOP : 0, &v);
+    print_view(p, &v);
+    if (many) {
+        hm_view_lateness(r, &v);
+        print_view(p, &v);
     }
+    hm_view_ledger(r, &v);
+    print_view(p, &v);
+    hm_view_ops(r, expert ? 0 : 20, &v);
+    print_view(p, &v);
+    hm_view_kernels(r, expert ? 0 : 8, &v);
+    print_view(p, &v);
 }
 
-static void tail(FILE *out, const struct hm_result *r)
+/* What the other parts of the report do not show of the result. */
+static void print_rest(const struct print *p, const struct hm_result *r)
 {
-    const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
-    char error[32];
-    if (q)
-        fprintf(out, "\nClocks    largest error %s, %" PRId64 " violations, arrivals by %s%s\n",
-                clock_error(q, error, sizeof(error)), q->violations,
-                q->clock_suspect == 1 ? "durations" : q->arrival_source,
-                q->clock_suspect == 1 ? ", clocks suspect" : "");
-    int any = 0;
-    for (unsigned k = 0; k < HM_N_LOST; k++) {
-        if (!r->lost[k])
+    for (int t = 0; t < HM_N_TABLES; t++) {
+        struct hm_view v;
+        if (t == HM_T_ledger || t == HM_T_op || t == HM_T_kernel || t == HM_T_problem)
             continue;
-        paragraphf(out, any ? "" : "Loss", "%" PRId64 " %s; %s", r->lost[k],
-                   hm_loss_text((enum hm_loss)k), hm_loss_cure((enum hm_loss)k));
-        any = 1;
+        hm_view_table(r, (enum hm_result_id)t, &v);
+        print_view(p, &v);
     }
-    if (!any)
-        fprintf(out, "Loss      nothing lost\n");
-    for (uint32_t i = 0; i < r->n_rows[HM_T_problem]; i++) {
-        const struct hm_out_problem *p = hm_result_row(r, HM_T_problem, i);
-        paragraphf(out, "Problem", "%s: %s", p->file, p->what);
+}
+
+hm_status_t hm_report_print(const struct hm_run *run, const struct hm_result *r,
+                            const struct hm_report_style *style, FILE *out)
+{
+    int columns = style->columns > MIN_COLUMNS ? style->columns : MIN_COLUMNS;
+    const struct print p = {out, (size_t)columns, style->colour};
+    struct hm_lines top = {0}, head = {0}, tail = {0};
+    hm_words_run(run, r, &top);
+    size_t n = strlen(run->path ? run->path : "");
+    if (top.n && n + 3 + strlen(top.v[0].text) <= p.columns) {
+        char *path = safe(run->path);
+        fprintf(out, "%s   ", path ? path : "");
+        free(path);
+    } else {
+        paragraph(&p, "", run->path ? run->path : "", HM_INK_PLAIN, 0);
     }
+    print_lines(&p, &top, 0);
+    fputc('\n', out);
+    hm_words_head(run, r, &head);
+    print_lines(&p, &head, INDENT);
+    print_tables(&p, r, style->expert);
+    if (style->expert)
+        print_rest(&p, r);
+    fputc('\n', out);
+    hm_words_tail(r, &tail);
+    print_lines(&p, &tail, INDENT);
+    hm_lines_clear(&top);
+    hm_lines_clear(&head);
+    hm_lines_clear(&tail);
+    return ferror(out) ? hm_fail(HM_E_IO, "report", "cannot write the report") : HM_OK;
 }
 
 hm_status_t hm_report_text(const struct hm_run *run, const struct hm_result *r, FILE *out)
 {
-    const struct hm_out_steps *s = hm_result_row(r, HM_T_steps, 0);
-    char path[1024];
-    uint32_t hosts = 0;
-    for (uint32_t i = 0; i < run->n_present; i++) {
-        uint32_t k = 0;
-        while (k < i && strcmp(run->rank[k].host ? run->rank[k].host : "",
-                               run->rank[i].host ? run->rank[i].host : "") != 0)
-            k++;
-        hosts += k == i;
-    }
-    fprintf(out, "%s   %u ranks, %u host%s   %" PRId64 " steps   %.3f s",
-            safe(run->path, path, sizeof(path)), run->n_present, hosts, hosts == 1 ? "" : "s",
-            s ? s->n : 0, s ? (double)s->total_ns / 1e9 : 0.0);
-    if (s && !HM_IS_NONE(s->median_ns))
-        fprintf(out, "   %.2f ms a step (median)", ms(s->median_ns));
-    fprintf(out, "\n\n");
-    head(out, r);
-    ranks(out, r);
-    ledger(out, r);
-    ops(out, r);
-    kernels(out, r);
-    tail(out, r);
-    return ferror(out) ? hm_fail(HM_E_IO, "report", "cannot write the report") : HM_OK;
+    return hm_report_print(run, r, &(struct hm_report_style){.columns = 80}, out);
 }
 
 hm_status_t hm_report_digest(const struct hm_run *run, const struct hm_result *r, const char *path,
@@ -326,13 +266,15 @@ hm_status_t hm_report_digest(const struct hm_run *run, const struct hm_result *r
     const struct hm_out_steps *s = hm_result_row(r, HM_T_steps, 0);
     const struct hm_out_none *n = hm_result_row(r, HM_T_none, 0);
     const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, 0);
-    char text[1024], where[1024];
+    const char *words = n ? n->text : f ? f->text : "nothing to judge";
+    char *text = safe(words), *where = safe(path);
     fprintf(out, "hindmost: %u of %u ranks, %" PRId64 " steps", run->n_present, run->n_ranks,
             s ? s->n : 0);
     if (s && !HM_IS_NONE(s->median_ns))
-        fprintf(out, ", %.2f ms a step", ms(s->median_ns));
-    const char *words = n ? n->text : f ? f->text : "nothing to judge";
-    fprintf(out, "\nhindmost: %s\n", safe(words ? words : "", text, sizeof(text)));
-    fprintf(out, "hindmost: next: hindmost report %s\n", safe(path, where, sizeof(where)));
+        fprintf(out, ", %.2f ms a step", (double)s->median_ns / 1e6);
+    fprintf(out, "\nhindmost: %s\n", text ? text : "");
+    fprintf(out, "hindmost: next: hindmost report %s\n", where ? where : "");
+    free(text);
+    free(where);
     return ferror(out) ? HM_E_IO : HM_OK;
 }

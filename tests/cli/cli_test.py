@@ -84,7 +84,9 @@ class Cli(unittest.TestCase):
         self.assertEqual(r["verdict"]["subject"]["ids"], [1])
         text = hm("report", self.good)
         self.assertIn("rank 1", text.stdout)
-        self.assertLessEqual(max(len(line) for line in text.stdout.splitlines()), 100)
+        self.assertLessEqual(max(len(line) for line in text.stdout.splitlines()), 80)
+        self.assertIn(f"hindmost merge {self.good} -o trace.json", text.stdout)
+        self.assertNotIn("\x1b", text.stdout)
 
     def test_reports_do_not_depend_on_the_run_of_the_tool(self):
         self.assertEqual(hm("report", self.good, "--json=full").stdout, hm("report", self.good, "--json=full").stdout)
