@@ -71,6 +71,7 @@ static void finding(struct hm_json *j, const char *key, const struct hm_run *run
     hm_json_close(j, '}');
     hm_json_open(j, "where", '{');
     str_or_why(j, "dim", f->dim, "not known");
+    hm_json_i64(j, "world", f->world);
     str_or_why(j, "comm", f->comm, "all communicators");
     str_or_why(j, "phase", f->phase, "the whole step");
     hm_json_close(j, '}');
@@ -158,6 +159,14 @@ static void table(struct hm_json *j, const char *key, const struct hm_result *r,
                 snprintf(hex, sizeof(hex), "%016" PRIx64, u);
                 hm_json_str(j, d->col[c].key, hex);
                 break;
+            case HM_CELL_IDS:
+                memcpy(&s, at, 8);
+                hm_json_ids(j, d->col[c].key, s);
+                break;
+            case HM_CELL_LIST:
+                memcpy(&s, at, 8);
+                hm_json_list(j, d->col[c].key, s);
+                break;
             default:
                 memcpy(&s, at, 8);
                 if (s)
@@ -239,6 +248,7 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     table(&j, "ledger", r, HM_T_ledger);
     table(&j, "pop", r, HM_T_pop);
     table(&j, "trends", r, HM_T_trend);
+    table(&j, "roles", r, HM_T_role);
     table(&j, "ranks", r, HM_T_rank);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
