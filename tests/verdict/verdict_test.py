@@ -1,9 +1,14 @@
 """The scenarios with a known right answer, end to end: rank files -> `hindmost report --json`.
 
-usage: verdict_test.py SCENARIO_PROGRAM HINDMOST
-Expected values are hand calculations, written beside each check (times in ms).
+usage: verdict_test.py SCENARIO_PROGRAM HINDMOST [unittest arguments]
+
+TABLE holds what is right, from hand calculation written beside each row (times in ms a step; T is
+the time of a step). It knows nothing of what the analyser says today. NOT_YET names the rows on
+which the analyser is known to be wrong, with the reason; such a row fails the test on the day it
+comes out right, so that it is taken off the list.
 """
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,108 +16,224 @@ import unittest
 
 SCENARIO, HINDMOST = sys.argv[1:3]
 MS = 1_000_000
+DEVICE = ("rank", "device")
+
+# gain: fraction of the analysed time; tolerance 2 % of it unless `within` says otherwise.
+# Tuples allow any of their members. Every job has one more step than said, the first, which is
+# warm-up and not analysed.
+TABLE = {
+    # T 122; repaired 110: 12 / 122
+    "u1": dict(status="straggler", kind=DEVICE, ids=[5], pattern="persistent", cause="slow_gpu",
+               gain=12 / 122),
+    # [100, 100, 112, 110] + 10: both repaired 122 -> 110, r2 alone -> 120, r3 alone -> 122
+    "u2": dict(status="straggler", kind="ranks", ids=[2, 3], pattern="persistent",
+               cause="slow_gpu", gain=12 / 122),
+    # T 130; work is conserved: the mean of a step is (7 x 100 + 120) / 8 = 102.5, so 112.5
+    "u3-work": dict(status="imbalance", kind="all", pattern="rotating", cause="more_work",
+                    gain=17.5 / 130),
+    # T 130; a pause is not conserved: 110 without
+    "u3-pause": dict(status=("imbalance", "jitter"), kind="all", pattern="rotating",
+                     cause="host_cpu", gain=20 / 130),
+    # last in 200 of 200 by 0.03 of 400: 0.0075 %, below the floor of 0.5 %
+    "u5": dict(status="none"),
+    # node 2's clock is 0.8 ahead, but every all-reduce lasts 1.0 on every rank: nobody waits
+    "u6": dict(status="none", problem="clock"),
+    # T 10 x (12 + 1) + 20 = 150; repaired 10 x (10 + 1) + 20 = 130
+    "u7": dict(status="straggler", kind=DEVICE, ids=[3], dim="tp", cause="slow_gpu",
+               pattern="persistent", gain=20 / 150),
+    # T = 7 x (4 + 8) + 3 x (3 + 6) + 12 = 123; even: 39 / 4 = 9.75 a stage, 11 x 9.75 = 107.25.
+    # Stage 3 is ranks 6 and 7. Messages and the gradients' all-reduce add 0.12.
+    "u9": dict(status="imbalance", kind="stage", ids=[6, 7], cause="more_work",
+               pattern="persistent", gain=15.75 / 123.12),
+    # launches end at 40 and 90: T 90.003 + 40 = 130.003; launched alike, compute ends last: 100.
+    "u17": dict(status="straggler", kind=DEVICE, ids=[1], cause="host_*", pattern="persistent",
+                gain=30.003 / 130.003),
+    # 80 of 400 in input on all, in the same steps
+    "u19": dict(status="bottleneck", kind="all", cause="input", pattern="persistent", gain=0.20),
+    # 8 of 64 steps take 600 instead of 200: mean 250, 400 x 8 / (64 x 250). The 50 us of the other
+    # batches may count too: 0.05 x 56 / 3200 = 0.1 %.
+    "u20": dict(status="bottleneck", kind="all", cause="input", pattern="periodic", gain=0.20,
+                says=r"\b8\b"),
+    # 4 of 400 steps take 4400 instead of 400: 16 s of 176 s. A checkpoint is no straggler.
+    "u21": dict(status="bottleneck", kind=DEVICE, ids=[0], cause="checkpoint", pattern="periodic",
+                gain=16 / 176, says=r"\b100\b"),
+    # 45 s once in 200 steps of 0.4 s: nothing that goes on
+    "u24": dict(status=("none", "straggler"), one_off=(2, 57, 45 / 125)),
+    # +40 in 16 of 20 steps of 400, else -2 (then r0 is last and nothing is gained):
+    # 640 of 20 x 400 + 640
+    "u26": dict(status="straggler", kind=DEVICE, ids=[1], pattern="persistent", gain=640 / 8640),
+    # nothing wrong at all
+    "even": dict(status="none", grade="full", clock_error=0),
+    # r3 takes 20 more, for certain by the durations, but nothing ties the nodes' clocks together
+    "two-nodes": dict(status=("undecided", "straggler"), grade="limited", only=[3]),
+    # the same with clocks compared to 5 us: T 130 -> 110
+    "two-nodes-probed": dict(status="straggler", kind=DEVICE, ids=[3], pattern="persistent",
+                             cause="slow_gpu", gain=20 / 130, grade="full"),
+    # three steps are not enough, whatever they hold
+    "few": dict(status="insufficient"),
+}
+
+NOT_YET = {
+    "u3-work": "the gain is that of pauses, not of work spread evenly",
+    "u7": "the gain is 18 instead of 20, the dimension world instead of tp",
+    "u9": "stages are not compared: none",
+    "u20": "the pattern of what holds all ranks is always persistent",
+    "u21": "ranges of checkpoints are not known: jitter of all ranks",
+}
+
+
+def refuse(constant):
+    raise ValueError("not JSON: " + constant)
+
+
+def among(value, allowed):
+    if isinstance(allowed, tuple):
+        return any(among(value, a) for a in allowed)
+    if isinstance(allowed, str) and allowed.endswith("*"):
+        return isinstance(value, str) and value.startswith(allowed[:-1])
+    return value == allowed
+
+
+def wrong_one_off(r, rank, step, gain):
+    """One finding tells of the step; nothing persistent is said of the rank."""
+    once = [f for f in r["findings"] if f["pattern"] == "one_off"]
+    if len(once) != 1 or once[0]["subject"]["ids"] != [rank] or once[0]["from_step"] != step:
+        return ["no one-off of rank %d at step %d" % (rank, step)]
+    if len(r["findings"]) > 1:
+        return ["more than the one-off is found"]
+    if abs(once[0]["gain_frac"] - gain) > 0.02 * gain:
+        return ["gain %.4f, not %.4f" % (once[0]["gain_frac"], gain)]
+    return []
+
+
+def wrong(r, want):
+    """Where report r differs from the row: a list of sentences."""
+    v, out = r["verdict"], []
+
+    def check(what, value, allowed):
+        if allowed is not None and not among(value, allowed):
+            out.append("%s is %r, not %r" % (what, value, allowed))
+
+    subject = v.get("subject") or {}
+    check("status", v["status"], want.get("status"))
+    check("kind", subject.get("kind"), want.get("kind"))
+    check("ids", subject.get("ids"), want.get("ids"))
+    check("pattern", v.get("pattern"), want.get("pattern"))
+    check("cause", v.get("cause"), want.get("cause"))
+    check("dim", (v.get("where") or {}).get("dim"), want.get("dim"))
+    check("grade", r["quality"]["grade"], want.get("grade"))
+    check("clock error", r["quality"]["clock_error_ns"], want.get("clock_error"))
+    check("violations", r["quality"]["violations"], want.get("violations"))
+    if want.get("gain") is not None:
+        gain, within = v.get("gain_frac"), want.get("within", 0.02 * want["gain"])
+        if gain is None or abs(gain - want["gain"]) > within:
+            out.append("gain is %s, not %.4f +- %.4f" % (gain, want["gain"], within))
+    if want.get("status") == "none":
+        if r["findings"]:
+            out.append("%d findings" % len(r["findings"]))
+        if "largest_loss" not in v:
+            out.append("no largest loss")
+    if "only" in want and any(f["subject"]["ids"] != want["only"] for f in r["findings"]):
+        out.append("others than %s are accused" % want["only"])
+    problems = [p["what"] for p in r["quality"]["problems"]]
+    if "problem" in want and not any(want["problem"] in what for what in problems):
+        out.append("no problem tells of '%s'" % want["problem"])
+    if "says" in want:
+        text = " ".join([v["text"]] + v.get("evidence", []))
+        if not re.search(want["says"], text):
+            out.append("'%s' does not say /%s/" % (text, want["says"]))
+    if "one_off" in want:
+        out += wrong_one_off(r, *want["one_off"])
+    return out
+
+
+def broken(r):
+    """Where report r contradicts itself, whatever the scenario: a list of sentences."""
+    out = []
+    for row in r["ranks"]:
+        parts = [row[k] for k in ("compute_ns", "exposed_comm_ns", "memcpy_ns", "idle_ns")]
+        if row["window_ns"] != sum(parts):
+            out.append("rank %d: %s do not sum to %d" % (row["rank"], parts, row["window_ns"]))
+        if row["overlap_ns"] + row["exposed_comm_ns"] != row["comm_ns"]:
+            out.append("rank %d: overlap and exposed do not sum to comm" % row["rank"])
+    if r["ranks"] and r["ledger"]:
+        total, windows = sum(l["ns"] for l in r["ledger"]), sum(x["window_ns"] for x in r["ranks"])
+        if abs(total - windows / len(r["ranks"])) >= 1:
+            out.append("ledger %d, mean window %.1f" % (total, windows / len(r["ranks"])))
+    for c in r.get("collectives", []):
+        if any(w is not None and w < 0 for w in c["wait_ns"]) or (c["core_ns"] or 0) < 0:
+            out.append("negative wait in %s #%d" % (c["comm"], c["seq"]))
+    if r["verdict"]["status"] in ("none", "undecided", "insufficient"):
+        if r["verdict"]["status"] == "none" and r["findings"]:
+            out.append("none beside findings")
+    elif r["verdict"] != r["findings"][0]:
+        out.append("the verdict is not the first finding")
+    return out
 
 
 class Verdict(unittest.TestCase):
-    def report(self, name, full=False):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.reports = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        for name, reason in sorted(NOT_YET.items()):
+            print("not yet right: %-12s %s" % (name, reason), file=sys.stderr)
+
+    def report(self, name):
+        if name in self.reports:
+            return self.reports[name]
         with tempfile.TemporaryDirectory() as top:
             run = top + "/run"
             subprocess.run([SCENARIO, name, run], check=True)
-            done = subprocess.run([HINDMOST, "report", run, "--json=full" if full else "--json"],
-                                  capture_output=True, text=True)
+            done = subprocess.run([HINDMOST, "report", run, "--json=full"], capture_output=True,
+                                  text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             text = subprocess.run([HINDMOST, "report", run], capture_output=True, text=True)
             self.assertEqual(text.returncode, 0, text.stderr)
             self.assertIn("VERDICT", text.stdout)
-            return json.loads(done.stdout)
+            self.reports[name] = json.loads(done.stdout, parse_constant=refuse)
+        return self.reports[name]
 
-    def gain_per_step(self, r):
-        return r["verdict"]["gain_ns"] / r["steps"]["n"] / MS
+    def judge(self, name):
+        r = self.report(name)
+        self.assertEqual(broken(r), [])
+        found = wrong(r, TABLE[name])
+        if name in NOT_YET:
+            self.assertTrue(found, "comes out right: take it off NOT_YET")
+        else:
+            self.assertEqual(found, [], r["verdict"]["text"])
 
-    def test_u1_one_slow_gpu(self):
-        # 8 ranks, r5 computes 112, the others 100, all-reduce 10: T 122 -> 110
+    def test_the_lists_agree(self):
+        self.assertEqual(set(NOT_YET) - set(TABLE), set())
+
+    def test_u1_table_and_collectives(self):
+        # the waits are 12 on every rank but 5
         r = self.report("u1")
-        v = r["verdict"]
-        self.assertEqual(v["status"], "straggler")
-        self.assertIn(v["subject"]["kind"], ("rank", "device"))
-        self.assertEqual(v["subject"]["ids"], [5])
-        self.assertEqual(v["cause"], "slow_gpu")
-        self.assertAlmostEqual(self.gain_per_step(r), 12, delta=0.6)
-        self.assertAlmostEqual(v["gain_frac"], 12 / 122, delta=0.005)
-        self.assertEqual(v["pattern"], "persistent")
-        self.assertAlmostEqual(r["steps"]["median_ns"] / MS, 122, delta=0.1)
-
-    def test_u2_two_slow_gpus_only_together(self):
-        # [100, 100, 112, 110], all-reduce 10: both 122 -> 110, r2 alone 122 -> 120, r3 alone 0
-        r = self.report("u2")
-        v = r["verdict"]
-        self.assertEqual(v["status"], "straggler")
-        self.assertEqual(v["subject"]["kind"], "ranks")
-        self.assertEqual(v["subject"]["ids"], [2, 3])
-        self.assertEqual(v["cause"], "slow_gpu")
-        self.assertAlmostEqual(self.gain_per_step(r), 12, delta=0.6)
-
-    def test_u5_always_last_but_it_costs_nothing(self):
-        # last in 200 of 200 by 0.03 of 400: 0.0075 %
-        r = self.report("u5")
-        self.assertEqual(r["verdict"]["status"], "none")
-        self.assertIn("largest_loss", r["verdict"])
-        self.assertEqual(r["findings"], [])
-
-    def test_u6_clock_offset_is_no_straggler(self):
-        # node B's clock is 0.8 ahead; every all-reduce lasts 1.0 on every rank, so nobody waits
-        r = self.report("u6")
-        self.assertEqual(r["verdict"]["status"], "none")
-        self.assertEqual(r["findings"], [])
-        self.assertTrue(any("clock" in p["what"] for p in r["quality"]["problems"]),
-                        r["quality"]["problems"])
-
-    def test_two_nodes_never_compared(self):
-        # the durations accuse r3, but nothing ties the clocks of the two nodes together: whatever
-        # is said, it must not be said of anyone else, and the grade must not be full
-        r = self.report("two-nodes")
-        self.assertNotEqual(r["quality"]["grade"], "full")
-        for f in r["findings"]:
-            self.assertEqual(f["subject"]["ids"], [3])
-
-    def test_u17_the_gate_not_the_partition(self):
-        # launch ends 40 / 90, start 0.003 later, compute [0,100) on both, transfer 40:
-        # T 130.003; with r1 launching like r0: max(100, 80.003) = 100 -> gain 30.003; lateness 50
-        r = self.report("u17")
-        v = r["verdict"]
-        self.assertEqual(v["status"], "straggler")
-        self.assertEqual(v["subject"]["ids"], [1])
-        self.assertTrue(v["cause"].startswith("host_"), v["cause"])
-        self.assertAlmostEqual(self.gain_per_step(r), 30.003, delta=1.5)
-        self.assertAlmostEqual(v["lateness_ns"] / MS, 50 * r["steps"]["n"], delta=2.5 * r["steps"]["n"])
-
-    def test_even_ranks(self):
-        r = self.report("even")
-        self.assertEqual(r["verdict"]["status"], "none")
-        self.assertEqual(r["quality"]["grade"], "full")
-        self.assertEqual(r["quality"]["clock_error_ns"], 0)
-
-    def test_three_steps_are_not_enough(self):
-        r = self.report("few")
-        self.assertEqual(r["verdict"]["status"], "insufficient")
-
-    def test_rank_table_sums_and_collectives(self):
-        # u1: the waits are 12 on every rank but 5; each rank's columns sum to its window
-        r = self.report("u1", full=True)
+        n = r["steps"]["n"]
+        self.assertEqual(r["steps"]["median_ns"], 122 * MS)
         for row in r["ranks"]:
-            self.assertEqual(row["window_ns"], row["compute_ns"] + row["exposed_comm_ns"]
-                             + row["memcpy_ns"] + row["idle_ns"])
-            n = r["steps"]["n"]
             self.assertEqual(row["wait_ns"], 0 if row["rank"] == 5 else 12 * MS * n)
             self.assertEqual(row["last_arrivals"], n if row["rank"] == 5 else 0)
-        self.assertEqual(r["ranks"][5]["wait_caused_ns"], 7 * 12 * MS * r["steps"]["n"])
-        self.assertEqual(len(r["collectives"]), 40)
+        self.assertEqual(r["ranks"][5]["wait_caused_ns"], 7 * 12 * MS * n)
+        self.assertEqual(len(r["collectives"]), 41)
         for i, c in enumerate(sorted(r["collectives"], key=lambda c: c["seq"])):
             self.assertEqual((c["seq"], c["func"], c["bytes"], c["last_rank"]),
                              (i, "AllReduce", 4 << 20, 5))
-            self.assertEqual(c["skew_ns"], 12 * MS)
-            self.assertEqual(c["core_ns"], 10 * MS)
+            self.assertEqual((c["skew_ns"], c["core_ns"]), (12 * MS, 10 * MS))
             self.assertEqual(c["comm"], "1122334455667788")
 
+    def test_u17_lateness(self):
+        # 50 late in every step, though repairing it gains only 30
+        r = self.report("u17")
+        self.assertAlmostEqual(r["verdict"]["lateness_ns"] / r["steps"]["n"] / MS, 50, delta=0.1)
 
-unittest.main(argv=[sys.argv[0], "-v"])
+
+for scenario in TABLE:
+    setattr(Verdict, "test_" + scenario.replace("-", "_"),
+            lambda self, name=scenario: self.judge(name))
+
+unittest.main(argv=[sys.argv[0], "-v"] + sys.argv[3:])

@@ -1,0 +1,190 @@
+/* Situations of tensor and pipeline parallel jobs. */
+#include "scenarios.h"
+
+#include <string.h>
+
+/* Tensor parallel 8 x data parallel 2, ten layers of compute and a tensor parallel all-reduce of 1,
+ * then a data parallel all-reduce of 20. slow(i): compute of rank i takes 12 instead of 10. */
+static void tp_dp(const char *dir, bool (*slow)(int i), void (*facts)(struct rank *r, int s))
+{
+    struct plan plan = {.per_node = 8};
+    struct job j;
+    job_open(&j, dir, 16, &plan);
+    int tp[2], dp[8];
+    for (int g = 0; g < 2; g++) {
+        int ranks[8];
+        for (int i = 0; i < 8; i++)
+            ranks[i] = 8 * g + i;
+        tp[g] = job_comm(&j, NULL, ranks, 8);
+    }
+    for (int i = 0; i < 8; i++)
+        dp[i] = job_comm(&j, NULL, (int[]){i, 8 + i}, 2);
+    for (int s = 0; s <= 20; s++) {
+        for (int i = 0; i < 16; i++) {
+            step_ahead(&j.r[i], s);
+            if (facts)
+                facts(&j.r[i], s);
+        }
+        for (int layer = 0; layer < 10; layer++) {
+            /* noise of up to 8 us: no two ranks are exactly alike */
+            for (int i = 0; i < 16; i++)
+                compute(&j.r[i], 512, (slow(i) ? 12 : 10) * MS - (int64_t)job_random(&j, 8) * US);
+            allreduce_on(&j, tp[0], COMM, 1 << 18, 1 * MS);
+            allreduce_on(&j, tp[1], COMM, 1 << 18, 1 * MS);
+        }
+        for (int i = 0; i < 8; i++)
+            allreduce_on(&j, dp[i], COMM2, 1 << 22, 20 * MS);
+        for (int i = 0; i < 16; i++)
+            step_done(&j.r[i]);
+    }
+    for (int i = 0; i < 16; i++)
+        step_ahead(&j.r[i], 21);
+    job_close(&j, job_end(&j));
+}
+
+static bool only_r3(int i)
+{
+    return i == 3;
+}
+
+static void u7(const char *dir)
+{
+    tp_dp(dir, only_r3, NULL);
+}
+
+/* Pipeline of 4 stages x 2 replicas, 8 microbatches, one forward one backward. Forward 3 and
+ * backward 6 on every stage; the last stage has the vocabulary besides, 1 and 2. */
+enum { STAGES = 4, MICRO = 8, PP_RANKS = 8 };
+
+struct pipeline {
+    struct job j;
+    int fwd[2][STAGES], bwd[2][STAGES], dp[STAGES]; /* fwd[d][s]: from stage s to s + 1 */
+    int ops[STAGES][2 * MICRO];                     /* > 0 forward, < 0 backward */
+    int done[2][STAGES];                            /* operations of the list already launched */
+    int n_fwd[2][STAGES], n_bwd[2][STAGES];
+    struct posted down[2][STAGES][MICRO], up[2][STAGES][MICRO]; /* sent and not yet received */
+};
+
+/* Stage s warms up with STAGES - 1 - s forwards, then alternates, then drains. */
+static void one_f_one_b(struct pipeline *p)
+{
+    for (int s = 0; s < STAGES; s++) {
+        int warm = STAGES - 1 - s, n = 0;
+        for (int m = 0; m < warm; m++)
+            p->ops[s][n++] = 1;
+        for (int m = 0; m < MICRO; m++) {
+            if (warm + m < MICRO)
+                p->ops[s][n++] = 1;
+            p->ops[s][n++] = -1;
+        }
+    }
+}
+
+static struct rank *stage_rank(struct pipeline *p, int d, int s)
+{
+    return &p->j.r[2 * s + d];
+}
+
+/* A send that awaits what its rank has computed so far, and not what it computes later. */
+static struct posted post_after(struct pipeline *p, struct rank *r, int comm, int a, int b,
+                                enum stream stream)
+{
+    struct posted sent = post_send(&p->j, comm, a, b, stream, 1 << 18);
+    if (sent.ready < r->gpu[COMPUTE])
+        sent.ready = r->gpu[COMPUTE];
+    return sent;
+}
+
+#define MESSAGE_ELEMENTS (1 << 18)
+#define MESSAGE_NS       (5 * US)
+
+/* Forward of microbatch m on stage s: receive, compute, send. The receive is launched when all that
+ * the stage computed before is launched, and runs when that is over. */
+static void launch_forward(struct pipeline *p, int d, int s, int m)
+{
+    struct rank *r = stage_rank(p, d, s);
+    if (s) {
+        gpu_await(r, FWD_IN, COMPUTE);
+        struct posted recv = post_recv(&p->j, p->fwd[d][s - 1], 0, 1, FWD_IN, MESSAGE_ELEMENTS);
+        run_message(&p->j, p->fwd[d][s - 1], 0, 1, &p->down[d][s - 1][m], &recv, MESSAGE_NS);
+        gpu_await(r, COMPUTE, FWD_IN);
+    }
+    gpu_kernel(r, COMPUTE, "layer_forward", 1024, 3 * MS);
+    if (s == STAGES - 1)
+        gpu_kernel(r, COMPUTE, "vocab_forward", 256, 1 * MS);
+    else
+        p->down[d][s][m] = post_after(p, r, p->fwd[d][s], 0, 1, FWD_OUT);
+}
+
+static void launch_backward(struct pipeline *p, int d, int s, int m)
+{
+    struct rank *r = stage_rank(p, d, s);
+    if (s < STAGES - 1) {
+        gpu_await(r, BWD_IN, COMPUTE);
+        struct posted recv = post_recv(&p->j, p->bwd[d][s], 1, 0, BWD_IN, MESSAGE_ELEMENTS);
+        run_message(&p->j, p->bwd[d][s], 1, 0, &p->up[d][s + 1][m], &recv, MESSAGE_NS);
+        gpu_await(r, COMPUTE, BWD_IN);
+    } else {
+        gpu_kernel(r, COMPUTE, "vocab_backward", 256, 2 * MS);
+    }
+    gpu_kernel(r, COMPUTE, "layer_backward", 1024, 6 * MS);
+    if (s)
+        p->up[d][s][m] = post_after(p, r, p->bwd[d][s - 1], 1, 0, BWD_OUT);
+}
+
+/* Launches the next operation of stage s when the stage that feeds it has launched its part. */
+static bool advance(struct pipeline *p, int d, int s)
+{
+    if (p->done[d][s] == 2 * MICRO)
+        return false;
+    bool forward = p->ops[s][p->done[d][s]] > 0;
+    if (forward) {
+        if (s && p->n_fwd[d][s - 1] <= p->n_fwd[d][s])
+            return false;
+        launch_forward(p, d, s, p->n_fwd[d][s]++);
+    } else {
+        if (s < STAGES - 1 && p->n_bwd[d][s + 1] <= p->n_bwd[d][s])
+            return false;
+        launch_backward(p, d, s, p->n_bwd[d][s]++);
+    }
+    p->done[d][s]++;
+    return true;
+}
+
+static void u9(const char *dir)
+{
+    static struct pipeline p;
+    struct job *j = &p.j;
+    job_open(j, dir, PP_RANKS, NULL);
+    one_f_one_b(&p);
+    for (int d = 0; d < 2; d++)
+        for (int s = 0; s + 1 < STAGES; s++) {
+            int pair[2] = {2 * s + d, 2 * s + 2 + d};
+            p.fwd[d][s] = job_comm(j, NULL, pair, 2);
+            p.bwd[d][s] = job_comm(j, NULL, pair, 2);
+        }
+    for (int s = 0; s < STAGES; s++)
+        p.dp[s] = job_comm(j, NULL, (int[]){2 * s, 2 * s + 1}, 2);
+    for (int step = 0; step <= 20; step++) {
+        for (int i = 0; i < PP_RANKS; i++)
+            step_ahead(&j->r[i], step);
+        memset(p.done, 0, sizeof(p.done));
+        memset(p.n_fwd, 0, sizeof(p.n_fwd));
+        memset(p.n_bwd, 0, sizeof(p.n_bwd));
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int d = 0; d < 2; d++)
+                for (int s = 0; s < STAGES; s++)
+                    moved |= advance(&p, d, s);
+        }
+        for (int s = 0; s < STAGES; s++)
+            allreduce(j, p.dp[s], 1 << 20, 50 * US);
+        for (int i = 0; i < PP_RANKS; i++)
+            step_done(&j->r[i]);
+    }
+    for (int i = 0; i < PP_RANKS; i++)
+        step_ahead(&j->r[i], 21);
+    job_close(j, job_end(j));
+}
+
+const struct scenario model_parallel_scenarios[] = {{"u7", u7}, {"u9", u9}, {NULL, NULL}};
