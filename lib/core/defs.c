@@ -213,6 +213,24 @@ err_full:
     return HM_NO_ID;
 }
 
+uint32_t hm_defs_find(const struct hm_defs *defs, enum hm_def_kind kind, const void *bytes,
+                      uint32_t len)
+{
+    if ((unsigned)kind >= HM_N_DEFS || len > MAX_LEN)
+        return HM_NO_ID;
+    uint32_t hash = hash_of(kind, bytes, len), mask = defs->n_slots - 1;
+    uint32_t limit = defs->n_slots < MAX_PROBES ? defs->n_slots : MAX_PROBES;
+    for (uint32_t i = 0; i < limit; i++) {
+        uint64_t word = atomic_load_explicit(&defs->slot[(hash + i) & mask], memory_order_acquire);
+        if (!word)
+            break;
+        uint32_t id = id_in_slot(defs, word, hash, kind, bytes, len);
+        if (id != HM_NO_ID)
+            return id;
+    }
+    return HM_NO_ID;
+}
+
 hm_status_t hm_defs_create(const uint32_t cap[HM_N_DEFS], uint64_t arena, struct hm_defs *defs_p)
 {
     size_t size = hm_defs_size(cap, arena);

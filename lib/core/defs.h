@@ -81,6 +81,9 @@ hm_status_t hm_defs_attach(void *region, size_t size, struct hm_defs *defs_p);
  *  Thread: any. Cost: about 25 ns for a known name. */
 uint32_t hm_defs_intern(struct hm_defs *defs, enum hm_def_kind kind, const void *bytes,
                         uint32_t len);
+/** The id of the bytes when they are known, else HM_NO_ID; adds nothing, counts nothing. */
+uint32_t hm_defs_find(const struct hm_defs *defs, enum hm_def_kind kind, const void *bytes,
+                      uint32_t len);
 /** Borrows the bytes of a definition. HM_OK, HM_AGAIN (a hole: not published or lost a race),
  *  HM_E_DATA (id or offset out of range). */
 hm_status_t hm_defs_get(const struct hm_defs *defs, enum hm_def_kind kind, uint32_t id,

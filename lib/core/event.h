@@ -277,6 +277,21 @@ enum hm_nccl_proto {
     HM_NCCL_PROTO_SIMPLE,
     HM_NCCL_N_PROTOS
 };
+/** payload_type of ranges and marks: which of its forms the payload's 64 bits hold. 32-bit integers
+ *  are extended by their sign, a float stands in the low half. */
+enum hm_payload_type {
+    HM_PAYLOAD_NONE,
+    HM_PAYLOAD_U64,
+    HM_PAYLOAD_I64,
+    HM_PAYLOAD_F64,
+    HM_PAYLOAD_U32,
+    HM_PAYLOAD_I32,
+    HM_PAYLOAD_F32,
+    HM_N_PAYLOADS
+};
+/** aux of MARK events. CATEGORY: no instant of the program, but the name of a category. */
+enum hm_mark_what { HM_MARK_INSTANT, HM_MARK_CATEGORY };
+enum hm_range_style { HM_RANGE_PUSHED, HM_RANGE_STARTED };
 /** aux of OVERHEAD events: CUPTI's kinds (1, or 0x100 | n for n << 16), and our own flushes. */
 enum hm_overhead_kind {
     HM_OVERHEAD_COMPILER = 1,

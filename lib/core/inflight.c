@@ -1,4 +1,4 @@
-/* Operations under way: a slot each, serial mod n.
+/* Operations and spans under way: a slot each, serial mod n; ranges under way: a stack a thread.
  *
  * Box: lib/core. Any thread of the training process; the writer peeks. A slot's word is its serial,
  * or serial | BUSY while one thread works on it, or 0. Bounded: nobody waits for another thread
@@ -17,10 +17,8 @@ static inline void relax(void)
 #endif
 }
 
-struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
-                              struct hm_event *evicted_p)
+static struct hm_op_slot *take(struct hm_op_slot *slot, uint64_t serial, struct hm_event *evicted_p)
 {
-    struct hm_op_slot *slot = &view->op[serial % view->n_ops];
     evicted_p->kind = 0;
     uint64_t old = atomic_load_explicit(&slot->serial, memory_order_relaxed);
     for (int i = 0; i < TRIES; i++) {
@@ -40,9 +38,8 @@ struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
     return NULL;
 }
 
-struct hm_op_slot *hm_op_hold(struct hm_pool_view *view, uint64_t serial)
+static struct hm_op_slot *hold(struct hm_op_slot *slot, uint64_t serial)
 {
-    struct hm_op_slot *slot = &view->op[serial % view->n_ops];
     for (int i = 0; i < TRIES; i++) {
         uint64_t want = serial;
         if (atomic_compare_exchange_weak_explicit(&slot->serial, &want, serial | HM_OP_BUSY,
@@ -61,9 +58,8 @@ void hm_op_put(struct hm_op_slot *slot, int done)
     atomic_store_explicit(&slot->serial, done ? 0 : serial & ~HM_OP_BUSY, memory_order_release);
 }
 
-int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p)
+static int peek(struct hm_op_slot *slot, struct hm_event *copy_p)
 {
-    struct hm_op_slot *slot = &view->op[i];
     uint64_t before = atomic_load_explicit(&slot->serial, memory_order_acquire);
     if (!before || (before & HM_OP_BUSY))
         return 0;
@@ -73,4 +69,66 @@ int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *cop
         return 0;
     *copy_p = copy;
     return 1;
+}
+
+struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
+                              struct hm_event *evicted_p)
+{
+    return take(&view->op[serial % view->n_ops], serial, evicted_p);
+}
+
+struct hm_op_slot *hm_op_hold(struct hm_pool_view *view, uint64_t serial)
+{
+    return hold(&view->op[serial % view->n_ops], serial);
+}
+
+int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p)
+{
+    return peek(&view->op[i], copy_p);
+}
+
+struct hm_op_slot *hm_span_take(struct hm_pool_view *view, uint64_t serial,
+                                struct hm_event *evicted_p)
+{
+    return take(&view->span[serial % view->n_spans], serial, evicted_p);
+}
+
+struct hm_op_slot *hm_span_hold(struct hm_pool_view *view, uint64_t serial)
+{
+    return hold(&view->span[serial % view->n_spans], serial);
+}
+
+int hm_span_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p)
+{
+    return peek(&view->span[i], copy_p);
+}
+
+uint32_t hm_open_peek(const struct hm_thread *row, struct hm_event copy_p[HM_OPEN_ROWS])
+{
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t before = atomic_load_explicit(&row->depth, memory_order_acquire);
+        uint32_t n = before & 0xff;
+        if (n > HM_OPEN_ROWS)
+            return 0;
+        memset(copy_p, 0, HM_OPEN_ROWS * sizeof(copy_p[0]));
+        for (uint32_t d = 0; d < n; d++) {
+            const struct hm_open_range *open = &row->open[d];
+            copy_p[d] = (struct hm_event){.t_ns = open->t_ns,
+                                          .dur_ns = HM_DUR_OPEN,
+                                          .kind = HM_EV_RANGE,
+                                          .track = row->track};
+            copy_p[d].u.range = (struct hm_ev_range){.payload = open->payload,
+                                                     .name = open->name,
+                                                     .domain = open->domain,
+                                                     .category = open->category,
+                                                     .color = open->color,
+                                                     .depth = (uint16_t)d,
+                                                     .payload_type = row->payload_type[d]};
+        }
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&row->depth, memory_order_relaxed) == before)
+            return n;
+        relax();
+    }
+    return 0;
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MAGIC        UINT64_C(0x314c4f4f504d4948) /* "HIMPOOL1" */
-#define VERSION      1
+#define VERSION      2
 #define HEADER_BYTES 4096
 #define MIN_BYTES    (INT64_C(4) << 20)
 #define MAX_BYTES    (INT64_C(1) << 38)
@@ -111,6 +111,7 @@ hm_status_t hm_pool_create(const struct hm_config *config, struct hm_pool_view *
     off = place(&area[HM_AREA_COMMS], off, scaled(16384, bytes, 256), sizeof(struct hm_comm_slot),
                 64);
     off = place(&area[HM_AREA_OPS], off, scaled(32768, bytes, 1024), sizeof(struct hm_op_slot), 64);
+    off = place(&area[HM_AREA_SPANS], off, scaled(2048, bytes, 256), sizeof(struct hm_op_slot), 64);
     off = place(&area[HM_AREA_NOTES], off, 64, sizeof(struct hm_note), 64);
     off = round_up(off, 4096);
     place(&area[HM_AREA_CHUNKS], off, (uint32_t)(((uint64_t)bytes - off) / HM_CHUNK_BYTES),
@@ -162,6 +163,7 @@ static hm_status_t check(void *map, uint64_t bytes, struct hm_pool_view *view_p)
                                               sizeof(struct hm_thread),
                                               sizeof(struct hm_comm_slot),
                                               sizeof(struct hm_op_slot),
+                                              sizeof(struct hm_op_slot),
                                               sizeof(struct hm_note),
                                               HM_CHUNK_BYTES};
     struct hm_pool *pool = map;
@@ -190,11 +192,13 @@ static hm_status_t check(void *map, uint64_t bytes, struct hm_pool_view *view_p)
     v.thread = (struct hm_thread *)(void *)(base + area[HM_AREA_THREADS].off);
     v.comm = (struct hm_comm_slot *)(void *)(base + area[HM_AREA_COMMS].off);
     v.op = (struct hm_op_slot *)(void *)(base + area[HM_AREA_OPS].off);
+    v.span = (struct hm_op_slot *)(void *)(base + area[HM_AREA_SPANS].off);
     v.note = (struct hm_note *)(void *)(base + area[HM_AREA_NOTES].off);
     v.chunk = (struct hm_chunk *)(void *)(base + area[HM_AREA_CHUNKS].off);
     v.n_threads = area[HM_AREA_THREADS].n;
     v.n_comms = area[HM_AREA_COMMS].n;
     v.n_ops = area[HM_AREA_OPS].n;
+    v.n_spans = area[HM_AREA_SPANS].n;
     v.n_notes = area[HM_AREA_NOTES].n;
     v.n_chunks = area[HM_AREA_CHUNKS].n;
     *view_p = v;

@@ -37,6 +37,7 @@ enum hm_area_id {
     HM_AREA_THREADS,
     HM_AREA_COMMS,
     HM_AREA_OPS,
+    HM_AREA_SPANS,
     HM_AREA_NOTES,
     HM_AREA_CHUNKS,
     HM_N_AREAS
@@ -97,16 +98,22 @@ struct hm_chunk {
 }; /* n: committed, release store */
 struct hm_open_range {
     int64_t t_ns;
-    uint32_t name, domain;
-};
+    uint64_t payload;
+    uint32_t name, domain, category, color;
+}; /* 32 */
+enum { HM_OPEN_ROWS = 28 };
 struct hm_thread {
-    _Atomic uint32_t tid, depth;
+    _Atomic uint32_t tid;
+    _Atomic uint32_t depth; /* low byte: rows in `open`; above it: how often they changed, so that
+                             * a reader sees that something happened while it copied */
     uint32_t track, pad;
     uint64_t n_chunks;
     _Atomic int64_t last_ns;
     uint64_t pad2[4];
-    struct hm_open_range open[28];
-}; /* 512 */
+    struct hm_open_range open[HM_OPEN_ROWS];
+    uint8_t payload_type[HM_OPEN_ROWS], owner[HM_OPEN_ROWS]; /* owner: who pushed, for his pop */
+    uint64_t pad3;
+}; /* 1024 */
 struct hm_comm_slot {
     uint32_t comm;
     _Atomic uint32_t alive, n_called, n_launched, n_coll, n_stopped, n_unbound;
@@ -127,7 +134,7 @@ struct hm_note {
     int32_t status;
     char text[244];
 }; /* 256 */
-_Static_assert(sizeof(struct hm_chunk) == HM_CHUNK_BYTES && sizeof(struct hm_thread) == 512 &&
+_Static_assert(sizeof(struct hm_chunk) == HM_CHUNK_BYTES && sizeof(struct hm_thread) == 1024 &&
                    sizeof(struct hm_comm_slot) == 64 && sizeof(struct hm_op_slot) == 128 &&
                    sizeof(struct hm_note) == 256,
                "");
@@ -136,10 +143,10 @@ struct hm_pool_view {
     struct hm_defs defs;
     struct hm_thread *thread;
     struct hm_comm_slot *comm;
-    struct hm_op_slot *op;
+    struct hm_op_slot *op, *span;
     struct hm_note *note;
     struct hm_chunk *chunk;
-    uint32_t n_threads, n_comms, n_ops, n_notes, n_chunks, pad;
+    uint32_t n_threads, n_comms, n_ops, n_spans, n_notes, n_chunks;
     uint64_t bytes; /* of the mapping */
 };                  /* this process's pointers */
 struct hm_cursor {
@@ -203,6 +210,15 @@ struct hm_op_slot *hm_op_hold(struct hm_pool_view *view, uint64_t serial);
 void hm_op_put(struct hm_op_slot *slot, int done);
 /** Copies the event of slot i when an operation is open there; 0 = none. Thread: the writer. */
 int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p);
+/** The same for spans, which begin on one thread and may end on another (NVTX start and end): a
+ *  table of their own, so that neither pushes the other out. */
+struct hm_op_slot *hm_span_take(struct hm_pool_view *view, uint64_t serial,
+                                struct hm_event *evicted_p);
+struct hm_op_slot *hm_span_hold(struct hm_pool_view *view, uint64_t serial);
+int hm_span_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p);
+/** Copies the open ranges of a thread row as events of duration HM_DUR_OPEN; returns how many. What
+ *  changes all the time gives 0 after some tries. Thread: the writer. */
+uint32_t hm_open_peek(const struct hm_thread *row, struct hm_event copy_p[HM_OPEN_ROWS]);
 
 /** Key of a loss as in the report's JSON, sentence and cure (core/loss.def). */
 const char *hm_loss_key(enum hm_loss loss);

@@ -27,15 +27,19 @@ static void api_step_end(void)
 static void api_range_push(const char *name, size_t len)
 {
     /* pushed also while the gate is shut: pushes and pops must stay in step */
-    if (ready())
-        hm_open_push(hm_name(name, len), HM_NO_ID, hm_now());
+    if (!ready())
+        return;
+    struct hm_open_range open = {
+        .t_ns = hm_now(), .name = hm_name(name, len), .domain = HM_NO_ID, .category = HM_NO_ID};
+    hm_open_push(&open, HM_OWNER_API, 0);
 }
 
 static void api_range_pop(void)
 {
     struct hm_open_range open;
-    uint16_t depth;
-    if (!hm_awake() || !hm_open_pop(&open, &depth) || !hm_on(HM_EV_RANGE))
+    unsigned type;
+    int depth = hm_awake() ? hm_open_pop(HM_OWNER_API, HM_NO_ID, &open, &type) : -1;
+    if (depth < 0 || !hm_on(HM_EV_RANGE))
         return;
     struct hm_event *ev = hm_begin(HM_EV_RANGE);
     if (!ev)
@@ -45,7 +49,7 @@ static void api_range_pop(void)
     ev->u.range.name = open.name;
     ev->u.range.domain = open.domain;
     ev->u.range.category = HM_NO_ID;
-    ev->u.range.depth = depth;
+    ev->u.range.depth = (uint16_t)depth;
     hm_commit();
 }
 

@@ -16,7 +16,8 @@
 struct place {
     struct hm_cursor cursor;
     uint32_t track, tid;
-    uint32_t depth; /* open operations, also those that found no row */
+    void *name;     /* given by the program before the track was defined */
+    uint32_t depth; /* open operations, also those beyond the rows */
     uint8_t refused /* no row in the thread table: do not ask again */, has_track;
 };
 static _Thread_local struct place place;
@@ -72,9 +73,13 @@ uint32_t hm_track(void)
     if (!hm_awake())
         return HM_NO_ID;
     char name[17] = {0};
-    prctl(PR_GET_NAME, name, 0, 0, 0);
+    uint32_t name_id = p->name ? hm_nvtx_handle_id(p->name) : HM_NO_ID;
+    if (name_id == HM_NO_ID) {
+        prctl(PR_GET_NAME, name, 0, 0, 0);
+        name_id = hm_name(name, strlen(name));
+    }
     struct hm_def_track def = {.type = HM_TRACK_THREAD,
-                               .name = hm_name(name, strlen(name)),
+                               .name = name_id,
                                .device = HM_NO_ID,
                                .context = HM_NO_ID,
                                .stream = HM_NO_ID,
@@ -84,6 +89,12 @@ uint32_t hm_track(void)
     if (p->cursor.view)
         hm.view.thread[p->cursor.thread].track = p->track;
     return p->track;
+}
+
+void hm_track_name(void *nvtx_handle)
+{
+    if (!place.has_track)
+        place.name = nvtx_handle;
 }
 
 void hm_lose(enum hm_loss cause, uint64_t n)
@@ -145,36 +156,70 @@ uint32_t hm_define(enum hm_def_kind kind, const void *bytes, uint32_t len)
     return hm_defs_intern(&hm.view.defs, kind, bytes, len);
 }
 
-void hm_open_push(uint32_t name, uint32_t domain, int64_t t_ns)
+/* The rows are rewritten only after the word that counts them has changed: a reader that sees the
+ * same word before and after has copied what belongs together. */
+static void set_depth(struct hm_thread *row, uint32_t rows)
+{
+    uint32_t before = atomic_load_explicit(&row->depth, memory_order_relaxed);
+    atomic_store_explicit(&row->depth, (before & ~UINT32_C(0xff)) + 0x100 + rows,
+                          memory_order_release);
+    atomic_thread_fence(memory_order_release);
+}
+
+int hm_open_push(const struct hm_open_range *open, enum hm_owner owner, unsigned payload_type)
 {
     struct place *p = &place;
     if (!p->cursor.view && !take_row(p))
-        return;
+        return -1;
     if (!p->has_track)
         hm_track();
     struct hm_thread *row = &hm.view.thread[p->cursor.thread];
-    uint32_t cap = sizeof(row->open) / sizeof(row->open[0]);
-    if (p->depth < cap) {
-        row->open[p->depth] = (struct hm_open_range){.t_ns = t_ns, .name = name, .domain = domain};
-        atomic_store_explicit(&row->depth, p->depth + 1, memory_order_release);
+    if (p->depth < HM_OPEN_ROWS) {
+        row->open[p->depth] = *open;
+        row->payload_type[p->depth] = (uint8_t)payload_type;
+        row->owner[p->depth] = (uint8_t)owner;
+        set_depth(row, p->depth + 1);
     } else {
         hm_lose(HM_LOST_TOO_DEEP, 1);
     }
-    p->depth++;
+    return (int)p->depth++;
 }
 
-int hm_open_pop(struct hm_open_range *open_p, uint16_t *depth_p)
+/* Takes row `at` out of the middle: domains may end in another order than they began. */
+static void close_gap(struct hm_thread *row, uint32_t at, uint32_t n)
+{
+    set_depth(row, at);
+    for (uint32_t i = at; i + 1 < n; i++) {
+        row->open[i] = row->open[i + 1];
+        row->payload_type[i] = row->payload_type[i + 1];
+        row->owner[i] = row->owner[i + 1];
+    }
+    set_depth(row, n - 1);
+}
+
+int hm_open_pop(enum hm_owner owner, uint32_t domain, struct hm_open_range *open_p,
+                unsigned *payload_type_p)
 {
     struct place *p = &place;
     if (!p->depth || !p->cursor.view)
-        return 0;
+        return -1;
+    if (p->depth > HM_OPEN_ROWS) { /* pushed too deep to be kept: the innermost one it must be */
+        p->depth--;
+        return -1;
+    }
     struct hm_thread *row = &hm.view.thread[p->cursor.thread];
-    uint32_t cap = sizeof(row->open) / sizeof(row->open[0]);
-    p->depth--;
-    if (p->depth >= cap)
-        return 0;
-    *open_p = row->open[p->depth];
-    *depth_p = (uint16_t)p->depth;
-    atomic_store_explicit(&row->depth, p->depth, memory_order_release);
-    return 1;
+    uint32_t at = p->depth;
+    while (at-- > 0) {
+        if (row->owner[at] != (uint8_t)owner || row->open[at].domain != domain)
+            continue;
+        *open_p = row->open[at];
+        *payload_type_p = row->payload_type[at];
+        if (at + 1 == p->depth)
+            set_depth(row, at);
+        else
+            close_gap(row, at, p->depth);
+        p->depth--;
+        return (int)at;
+    }
+    return -1;
 }

@@ -243,11 +243,14 @@ static int timed_call(struct timed *t, const word a[])
     fill(&facts, t->roles, a); /* before the call: it may free the handles */
     int64_t t0 = hm_now();
     /* on the open stack: a rank that never comes back from here is seen */
-    hm_open_push(id_of(&t->name, t->pmpi_name + 1), id_of(&domain, "MPI"), t0);
+    struct hm_open_range open = {.t_ns = t0,
+                                 .name = id_of(&t->name, t->pmpi_name + 1),
+                                 .domain = id_of(&domain, "MPI"),
+                                 .category = HM_NO_ID};
+    unsigned type;
+    hm_open_push(&open, HM_OWNER_MPI, 0);
     int rc = call(f, a, t->n_args);
-    struct hm_open_range open;
-    uint16_t at;
-    hm_open_pop(&open, &at);
+    hm_open_pop(HM_OWNER_MPI, open.domain, &open, &type);
     struct hm_event *ev = hm_begin(HM_EV_MPI);
     if (ev) {
         ev->t_ns = t0;

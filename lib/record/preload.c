@@ -103,7 +103,6 @@ __attribute__((weak)) int hm_cupti_start(void)
 }
 
 HM_EXPORT int InitializeInjection(void);
-HM_EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 
 /* The driver calls this inside cuInit. A CUDA context alone makes no file: before we are awake it
  * is only remembered, hm_wake_finish() starts CUPTI then. */
@@ -111,17 +110,11 @@ int InitializeInjection(void)
 {
     if (off)
         return 1;
+    hm_promote();
     hm_self.injected = 1;
     if (hm_awake()) {
         hm_cupti_start();
         hm_leave_watch(); /* once more: exit handlers run backwards, and CUDA's are older now */
     }
     return 1;
-}
-
-/* 0 = NVTX goes on without a tool. */
-int InitializeInjectionNvtx2(void *get_export_table)
-{
-    (void)get_export_table;
-    return 0;
 }

@@ -29,6 +29,9 @@ extern struct hm_self hm_self;
 
 /** HINDMOST=off, or a second copy of this library is in the process. Thread: any. */
 int hm_is_off(void);
+/** Into the global scope: hm_step() of the application looks there, and whoever loaded us may have
+ *  used RTLD_LOCAL. */
+void hm_promote(void);
 /** Absolute path of this library, "" when unknown. */
 const char *hm_self_path(void);
 /** Finds a program of ours beside the library: "libexec/hindmost/hindmost-writer" or
@@ -81,10 +84,21 @@ int64_t hm_true_now(void);
 /** Our own sleep, untouched by what the application interposes. */
 void hm_nap(int64_t ns);
 
-/** Thread's stack of open operations, read by the writer when we die. */
-void hm_open_push(uint32_t name, uint32_t domain, int64_t t_ns);
-/** Pops; 0 = it was not stored (too deep) or nothing open. */
-int hm_open_pop(struct hm_open_range *open_p, uint16_t *depth_p);
+/** Who pushed on a thread's stack of open operations: his pop must not take another's. */
+enum hm_owner { HM_OWNER_API, HM_OWNER_NVTX, HM_OWNER_MPI };
+/** Thread's stack of open operations, read by the writer at any time. Returns the level, from 0,
+ *  also where it is too deep to be kept; -1 = this thread has no row. */
+int hm_open_push(const struct hm_open_range *open, enum hm_owner owner, unsigned payload_type);
+/** Takes the innermost one of this owner and domain; returns its level, -1 = none, or it was not
+ *  kept. */
+int hm_open_pop(enum hm_owner owner, uint32_t domain, struct hm_open_range *open_p,
+                unsigned *payload_type_p);
+/** Name for the track of the calling thread, a handle of the NVTX source; too late once it has one.
+ */
+void hm_track_name(void *nvtx_handle);
+/** We are awake: what NVTX said before (record/nvtx.c). */
+void hm_nvtx_awake(void);
+uint32_t hm_nvtx_handle_id(const void *handle);
 /** Before the first event: what thread ends need. */
 void hm_cursor_init(void);
 /** Hands the calling thread's chunk to the writer. */
@@ -99,8 +113,9 @@ uint64_t hm_kinds_wanted(const struct hm_config *config);
 void hm_gate_set(uint64_t kinds);
 /** Parses the window of steps from the settings; the first gate. Thread: the waking one. */
 void hm_window_init(void);
-/** The running step ends; recording pauses (1) or goes on (0). */
+/** The running step ends, by a call or with its range; recording pauses (1) or goes on (0). */
 void hm_window_step_end(void);
+void hm_step_range_end(uint32_t name);
 void hm_window_stop(int stop);
 
 /** First lines of the run at the end, by rank 0 (record/digest.c). */

@@ -28,8 +28,8 @@ struct hm_state { /* `hm`; what two or more modules need; a module's own things 
 
 extern struct hm_state hm;
 
-/** What woke us: MPI_Init, an NCCL communicator, or an hm_ call of the application. */
-enum hm_cause { HM_CAUSE_MPI, HM_CAUSE_NCCL, HM_CAUSE_API };
+/** What woke us: MPI_Init, an NCCL communicator, an hm_ call of the application, a step range. */
+enum hm_cause { HM_CAUSE_MPI, HM_CAUSE_NCCL, HM_CAUSE_API, HM_CAUSE_NVTX };
 /** Wakes the recorder once (settings, identity, run folder, pool, writer, gate). 1 = awake.
  *  Later calls are one load. Never fails loudly: at most one line, then HM_OFF. Thread: any. */
 int hm_wake(enum hm_cause cause);

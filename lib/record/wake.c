@@ -136,7 +136,7 @@ static void await_other(void)
 
 /* NCCL loads us with RTLD_LOCAL; hm_step() of the application looks in the global scope. Whether
  * we are there already cannot be asked from here: our own lookups find us in either case. */
-static void promote(void)
+void hm_promote(void)
 {
     if (hm_self_path()[0])
         dlopen(hm_self_path(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
@@ -156,7 +156,7 @@ hm_status_t hm_wake_prepare(void)
     hm_self.quiet = hm_self.who.local_rank > 0;
     hm_log_sink(sink, NULL);
     load_settings();
-    promote();
+    hm_promote();
     hm_status_t s = make_wiped();
     if (!s)
         s = hm_pool_create(&hm.config, &hm.view, &hm_self.pool_fd);
@@ -286,6 +286,24 @@ void hm_wake_open_gate(void)
     hm_window_init();
 }
 
+/* A variable that was set already belongs to another tool, which keeps it. */
+static void say_foreign(void)
+{
+    static const struct {
+        const char *variable, *what;
+    } ways[] = {{"NVTX_INJECTION64_PATH", "NVTX ranges go to it and not into this recording"},
+                {"CUDA_INJECTION64_PATH", "kernels are recorded only if NCCL or the program's "
+                                          "own calls start us"}};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        const char *value = getenv(ways[i].variable);
+        char *real = value && *value ? realpath(value, NULL) : NULL;
+        if (value && *value && strcmp(real ? real : value, hm_self_path()) != 0 &&
+            !strstr(value, "hindmost"))
+            hm_note(HM_OK, "%s is set to %.200s: %s", ways[i].variable, value, ways[i].what);
+        free(real);
+    }
+}
+
 int hm_wake_finish(void)
 {
     struct hm_pool *pool = hm.view.pool;
@@ -306,8 +324,10 @@ int hm_wake_finish(void)
     if (atomic_load(&hm.gate) == &shut)
         hm_wake_open_gate();
     hm_leave_watch();
+    say_foreign();
     hm_self.quiet = 0;
     atomic_store(&hm.life, HM_AWAKE);
+    hm_nvtx_awake();
     if (hm_self.injected)
         hm_cupti_start();
     return 1;

@@ -17,6 +17,7 @@ static const uint64_t always = BIT(HM_EV_STEP) | BIT(HM_EV_GAP) | BIT(HM_EV_CLOC
 static uint64_t wanted;
 static int64_t first_step = INT64_MIN, last_step = INT64_MAX;
 static _Atomic int stopped;
+static _Atomic int called; /* the program marks its steps itself: ranges are no steps any more */
 
 uint64_t hm_kinds_wanted(const struct hm_config *config)
 {
@@ -93,6 +94,10 @@ void hm_step_boundary(int64_t step, uint32_t name, uint32_t source)
 {
     if (!hm_awake())
         return;
+    if (source == HM_STEP_FROM_CALL)
+        atomic_store_explicit(&called, 1, memory_order_relaxed);
+    else if (atomic_load_explicit(&called, memory_order_relaxed))
+        return;
     hm_claim(hm_self.who.rank < 0 ? 0 : hm_self.who.rank,
              hm_self.who.n_ranks < 1 ? 1 : hm_self.who.n_ranks, hm_self.who.local_rank,
              hm_self.who.n_local);
@@ -111,7 +116,7 @@ void hm_step_boundary(int64_t step, uint32_t name, uint32_t source)
     hm_commit();
 }
 
-void hm_window_step_end(void)
+static void step_end(uint32_t name, uint32_t source)
 {
     struct hm_event *ev = hm_on(HM_EV_STEP) ? hm_begin(HM_EV_STEP) : NULL;
     if (!ev)
@@ -119,9 +124,20 @@ void hm_window_step_end(void)
     ev->t_ns = hm_now();
     ev->aux = HM_STEP_END;
     ev->u.step.step = atomic_load_explicit(&hm.view.pool->step, memory_order_relaxed);
-    ev->u.step.name = HM_NO_ID;
-    ev->u.step.source = HM_STEP_FROM_CALL;
+    ev->u.step.name = name;
+    ev->u.step.source = source;
     hm_commit();
+}
+
+void hm_window_step_end(void)
+{
+    step_end(HM_NO_ID, HM_STEP_FROM_CALL);
+}
+
+void hm_step_range_end(uint32_t name)
+{
+    if (!atomic_load_explicit(&called, memory_order_relaxed))
+        step_end(name, HM_STEP_FROM_RANGE);
 }
 
 void hm_window_stop(int stop)

@@ -65,10 +65,11 @@ static uint32_t my_tid(void)
 Test(pool, usual_size_has_the_promised_rooms)
 {
     make(64 << 20);
-    cr_assert(view.n_chunks >= 755 && view.n_chunks <= 765, "%u", view.n_chunks);
+    cr_assert(view.n_chunks >= 745 && view.n_chunks <= 765, "%u", view.n_chunks);
     cr_assert_eq(view.n_threads, 1024);
     cr_assert_eq(view.n_comms, 16384);
     cr_assert_eq(view.n_ops, 32768);
+    cr_assert_eq(view.n_spans, 2048);
     cr_assert_eq(view.pool->pid, getpid());
     cr_assert_neq(view.pool->nonce, 0);
     end();

@@ -80,7 +80,7 @@ finished() { [ ! -e run/rank-00000.lock ] || flock -w 10 run/rank-00000.lock tru
 }
 
 @test "a stopped writer: the pool holds a quarter of a million events" {
-    # with the marks before the stop half a million: less than the 760 chunks take in any case
+    # with the marks before the stop half a million: less than the 748 chunks take in any case
     run marks 50000 pausewriter
     [ "$status" -eq 0 ]
     [ "$(rows run/rank-00000.h5 /step /counter)" = "/step 100000
