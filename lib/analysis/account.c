@@ -578,8 +578,12 @@ static hm_status_t step_flush(struct hm_account *a, int at_end)
         const struct piece *q = &a->piece[i];
         int mine = q->start_ns >= t0 && q->start_ns < t1;
         p.n_kernels += mine && q->type != OP_COPY;
-        if (mine && q->stat != HM_NO_ID && !hm_inside(comm, n_comm, q->start_ns, q->end_ns))
-            stat_add(a, q->stat, q->end_ns - q->start_ns, block);
+        if (mine && q->stat != HM_NO_ID) {
+            a->stat[q->stat].all_ns += q->end_ns - q->start_ns;
+            a->stat[q->stat].n_all++;
+            if (!hm_inside(comm, n_comm, q->start_ns, q->end_ns))
+                stat_add(a, q->stat, q->end_ns - q->start_ns, block);
+        }
         if (q->end_ns > t1 || q->start_ns >= t1)
             a->piece[kept++] = *q;
     }
@@ -792,7 +796,7 @@ hm_status_t hm_account_end(struct hm_account *a)
     if (a->n_stats)
         qsort(a->stat, a->n_stats, sizeof(*a->stat), by_key);
     for (uint32_t i = 0; st == HM_OK && i < a->n_stats; i++)
-        if (a->stat[i].n)
+        if (a->stat[i].n_all)
             st = a->in.kernel_stat(a->in.ctx, &a->stat[i]);
     return st;
 }

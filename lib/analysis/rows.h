@@ -89,11 +89,13 @@ struct hm_kernel_stat {
     uint32_t n, n_jumps; /* occurrences; how many differ by over 2 % from the one before */
     uint32_t block_n[HM_KERNEL_BLOCKS];
     int64_t block_ns[HM_KERNEL_BLOCKS];
-}; /* 224 */
+    int64_t all_ns; /* and with communication beside it: what a worker does at all */
+    uint32_t n_all, pad;
+}; /* 240; n may be 0 */
 _Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
                    sizeof(struct hm_segment) == 144 && sizeof(struct hm_step_part) == 128 &&
                    sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112 &&
-                   sizeof(struct hm_kernel_stat) == 224,
+                   sizeof(struct hm_kernel_stat) == 240,
                "");
 
 /* hm_annot.flags */
