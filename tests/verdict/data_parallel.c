@@ -177,6 +177,44 @@ static void few_steps(const char *dir)
     data_parallel(dir, 4, few_ns, 10 * MS, 2, NULL);
 }
 
+/* Two nodes of 8; rank 9's compute takes 112, the others' 100. What a management library says of
+ * each GPU, once a step: limits, clocks and foreign processes. */
+static void shared_or_limited(const char *dir, bool limited)
+{
+    struct plan plan = {.per_node = 8};
+    struct job j;
+    job_open(&j, dir, 16, &plan);
+    int world = job_comm(&j, NULL, NULL, 16);
+    for (int s = 0; s <= 40; s++) {
+        for (int i = 0; i < 16; i++) {
+            struct rank *r = &j.r[i];
+            step_ahead(r, s);
+            counter(r, "nvml", "power_limit", "W", limited && i == 9 ? 500 : 700);
+            counter(r, "nvml", "sm_clock", "MHz", limited && i == 9 ? 1590 : 1785);
+            counter(r, "nvml", "throttle_power_cap", "", limited && i == 9);
+            if (!limited && i == 9)
+                counter(r, "nvml", "other_process", "pid", 31337);
+            compute(r, 512, (i == 9 ? 112 : 100) * MS);
+        }
+        allreduce(&j, world, 1 << 20, 10 * MS);
+        for (int i = 0; i < 16; i++)
+            step_done(&j.r[i]);
+    }
+    for (int i = 0; i < 16; i++)
+        step_ahead(&j.r[i], 41);
+    job_close(&j, job_end(&j));
+}
+
+static void u31_limit(const char *dir)
+{
+    shared_or_limited(dir, true);
+}
+
+static void u31_shared(const char *dir)
+{
+    shared_or_limited(dir, false);
+}
+
 const struct scenario data_parallel_scenarios[] = {{"u1", u1},
                                                    {"u2", u2},
                                                    {"u3-work", u3_work},
@@ -184,6 +222,8 @@ const struct scenario data_parallel_scenarios[] = {{"u1", u1},
                                                    {"u5", u5},
                                                    {"u6", u6},
                                                    {"u26", u26},
+                                                   {"u31-limit", u31_limit},
+                                                   {"u31-shared", u31_shared},
                                                    {"even", even},
                                                    {"two-nodes", two_nodes},
                                                    {"two-nodes-probed", two_nodes_probed},

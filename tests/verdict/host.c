@@ -1,7 +1,7 @@
 /* Situations whose cause lies on the host, and what an observer does to a job. */
 #include "scenarios.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 /* What the host of rank i does in step s between the synchronisation and the launches. */
 typedef void (*host_fn)(struct rank *r, int s);
@@ -103,5 +103,103 @@ static void u24(const char *dir)
     synced(dir, 4, 390 * MS, 10 * MS, 200, u24_compile);
 }
 
-const struct scenario host_scenarios[] = {{"u17", u17}, {"u19", u19}, {"u20", u20},
-                                          {"u21", u21}, {"u24", u24}, {NULL, NULL}};
+/* Each of 512 ranks stops for 150 once in 500 steps, at random: here 32 ranks, eight times each in
+ * 250 steps, so that as large a part of the steps is hit. Nothing is recorded of a stop: no call,
+ * no range. */
+enum { U4_RANKS = 32, U4_STEPS = 250, U4_STOPS = 8 };
+static uint8_t u4_stops[U4_RANKS][U4_STEPS + 1];
+
+static void u4_host(struct rank *r, int s)
+{
+    if (u4_stops[r->me][s])
+        host_busy(r, 150 * MS);
+}
+
+static void u4(const char *dir)
+{
+    struct job random = {.random = 88172645463325252U};
+    for (int i = 0; i < U4_RANKS; i++)
+        for (int k = 0; k < U4_STOPS;) {
+            uint64_t s = 1 + job_random(&random, U4_STEPS);
+            k += !u4_stops[i][s];
+            u4_stops[i][s] = 1;
+        }
+    int hit = 0;
+    for (int s = 1; s <= U4_STEPS; s++) {
+        int any = 0;
+        for (int i = 0; i < U4_RANKS; i++)
+            any |= u4_stops[i][s];
+        hit += any;
+    }
+    printf("hit %d\n", hit);
+    synced(dir, U4_RANKS, 390 * MS, 10 * MS, U4_STEPS, u4_host);
+}
+
+/* Rank 4's memory is all but full: in 30 of 100 steps the allocator has to give cached blocks back
+ * before it can allocate, which waits for the device and then takes 120. */
+enum { U22_STEPS = 100, U22_HITS = 30 };
+#define GIB (UINT64_C(1) << 30)
+
+static void u22_allocate(struct rank *r)
+{
+    const uint64_t full = UINT64_C(79100) << 20; /* 79.1 of 80 GB */
+    host_api(r, "cudaMalloc_v3020", 200 * US);   /* fails */
+    host_sync(r, "cudaDeviceSynchronize_v3020");
+    for (int i = 0; i < 39; i++) {
+        host_api(r, "cudaFree_v3020", 3 * MS);
+        memory_event(r, false, GIB / 4, full - (uint64_t)(i + 1) * (GIB / 4));
+    }
+    host_api(r, "cudaMalloc_v3020", 3 * MS);
+    memory_event(r, true, 39 * (GIB / 4), full);
+    counter(r, "nvml", "memory_used", "bytes", (int64_t)full);
+}
+
+static void u22(const char *dir)
+{
+    bool hit[U22_STEPS + 1] = {false};
+    struct job j;
+    job_open(&j, dir, 8, NULL);
+    int world = job_comm(&j, NULL, NULL, 8);
+    for (int k = 0; k < U22_HITS;) {
+        uint64_t s = 1 + job_random(&j, U22_STEPS);
+        k += !hit[s];
+        hit[s] = true;
+    }
+    for (int s = 0; s <= U22_STEPS; s++) {
+        for (int i = 0; i < 8; i++) {
+            struct rank *r = &j.r[i];
+            step_ahead(r, s);
+            gpu_kernel(r, COMPUTE, MATMUL, 512, 195 * MS);
+            if (i == 4 && hit[s])
+                u22_allocate(r);
+            gpu_kernel(r, COMPUTE, BIAS, 64, 195 * MS);
+        }
+        allreduce(&j, world, 1 << 20, 10 * MS);
+        for (int i = 0; i < 8; i++)
+            step_done(&j.r[i]);
+    }
+    for (int i = 0; i < 8; i++)
+        step_ahead(&j.r[i], U22_STEPS + 1);
+    job_close(&j, job_end(&j));
+}
+
+/* torch.profiler on rank 0 alone, in steps 100 to 110: its kernels and calls take longer under
+ * another user of CUPTI, which also writes its trace (2 s) when it stops. */
+static void u32_profiler(struct rank *r, int s)
+{
+    if (r->me || s < 100 || s > 110)
+        return;
+    overhead(r, HM_OVERHEAD_INSTRUMENTATION, 20 * MS);
+    overhead(r, HM_OVERHEAD_BUFFER_FLUSH, 10 * MS);
+    if (s == 110)
+        overhead(r, HM_OVERHEAD_BUFFER_FLUSH, 2 * SEC);
+}
+
+static void u32(const char *dir)
+{
+    synced(dir, 4, 190 * MS, 10 * MS, 200, u32_profiler);
+}
+
+const struct scenario host_scenarios[] = {{"u4", u4},   {"u17", u17}, {"u19", u19},
+                                          {"u20", u20}, {"u21", u21}, {"u22", u22},
+                                          {"u24", u24}, {"u32", u32}, {NULL, NULL}};

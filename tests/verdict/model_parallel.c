@@ -52,6 +52,25 @@ static void u7(const char *dir)
     tp_dp(dir, only_r3, NULL);
 }
 
+/* All eight GPUs of node 1 take 12, for they are held at 500 W. */
+static bool node_one(int i)
+{
+    return i < 8;
+}
+
+static void u8_power(struct rank *r, int s)
+{
+    (void)s;
+    counter(r, "nvml", "power_limit", "W", r->node ? 700 : 500);
+    counter(r, "nvml", "sm_clock", "MHz", r->node ? 1785 : 1485);
+    counter(r, "nvml", "throttle_power_cap", "", !r->node);
+}
+
+static void u8(const char *dir)
+{
+    tp_dp(dir, node_one, u8_power);
+}
+
 /* Pipeline of 4 stages x 2 replicas, 8 microbatches, one forward one backward. Forward 3 and
  * backward 6 on every stage; the last stage has the vocabulary besides, 1 and 2. */
 enum { STAGES = 4, MICRO = 8, PP_RANKS = 8 };
@@ -187,4 +206,52 @@ static void u9(const char *dir)
     job_close(j, job_end(j));
 }
 
-const struct scenario model_parallel_scenarios[] = {{"u7", u7}, {"u9", u9}, {NULL, NULL}};
+/* Two stages x 2 replicas, one microbatch of 64 MiB; rank 0 waits 200 for its input, and stage 1
+ * launches its receive at the start of the step. */
+static void u11_side(struct job *j, int first, int s)
+{
+    enum { ELEMENTS = 16 << 20 };
+    struct rank *a = &j->r[first], *b = &j->r[first + 1];
+    int fwd = 2 * (first / 2), bwd = fwd + 1;
+    step_synced(a, s);
+    step_synced(b, s);
+    struct posted recv = post_recv(j, fwd, 0, 1, FWD_IN, ELEMENTS);
+    host_range(a, "input", first == 0 ? 200 * MS : 50 * US);
+    compute(a, 512, 100 * MS);
+    gpu_await(a, FWD_OUT, COMPUTE);
+    struct posted send = post_send(j, fwd, 0, 1, FWD_OUT, ELEMENTS);
+    run_message(j, fwd, 0, 1, &send, &recv, 400 * US);
+    gpu_await(b, COMPUTE, FWD_IN);
+    gpu_kernel(b, COMPUTE, "loss_and_layers", 512, 200 * MS);
+    gpu_await(b, BWD_OUT, COMPUTE);
+    recv = post_recv(j, bwd, 1, 0, BWD_IN, ELEMENTS);
+    send = post_send(j, bwd, 1, 0, BWD_OUT, ELEMENTS);
+    run_message(j, bwd, 1, 0, &send, &recv, 400 * US);
+    gpu_await(a, COMPUTE, BWD_IN);
+    gpu_kernel(a, COMPUTE, "layers_backward", 512, 100 * MS);
+}
+
+static void u11(const char *dir)
+{
+    struct job j;
+    job_open(&j, dir, 4, NULL);
+    for (int d = 0; d < 4; d++) /* two communicators a replica, one for each direction */
+        job_comm(&j, NULL, (int[]){d / 2 * 2, d / 2 * 2 + 1}, 2);
+    int dp0 = job_comm(&j, NULL, (int[]){0, 2}, 2), dp1 = job_comm(&j, NULL, (int[]){1, 3}, 2);
+    for (int s = 0; s <= 40; s++) {
+        u11_side(&j, 0, s);
+        u11_side(&j, 2, s);
+        allreduce(&j, dp0, 1 << 20, 10 * MS);
+        allreduce(&j, dp1, 1 << 20, 10 * MS);
+        for (int i = 1; i < 4; i += 2) /* so that both stages end a step together */
+            gpu_kernel(&j.r[i], COMPUTE, "optimizer", 512, 100 * MS);
+        for (int i = 0; i < 4; i++)
+            step_done(&j.r[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        step_synced(&j.r[i], 41);
+    job_close(&j, job_end(&j));
+}
+
+const struct scenario model_parallel_scenarios[] = {
+    {"u7", u7}, {"u8", u8}, {"u9", u9}, {"u11", u11}, {NULL, NULL}};

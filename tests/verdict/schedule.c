@@ -155,14 +155,15 @@ static void open_rank(struct job *j, const char *dir, int me, const struct plan 
                              .n_ranks = j->n,
                              .local_rank = r->local,
                              .pid = 1000 + me + (int)(plan->start / SEC),
-                             .nonce = plan->nonce ? plan->nonce : 7,
+                             .nonce = 1000 * (plan->nonce + 1) + (uint64_t)me,
                              .start_raw_ns = ORIGIN + plan->start - 2 * SEC + r->clock_off,
                              .start_real_ns = ORIGIN + plan->start - 2 * SEC,
                              .source = HM_SOURCE_RECORDER,
                              .domain_leader = leads,
                              .leader_index = leads ? (uint32_t)r->node : HM_NO_ID};
-    snprintf(m.host, sizeof(m.host), "node%02d", r->node + 1);
-    snprintf(m.boot_id, sizeof(m.boot_id), "boot-of-node%02d", r->node + 1);
+    int node = plan->node_of ? plan->node_of[r->node] : r->node;
+    snprintf(m.host, sizeof(m.host), "node%02d", node + 1);
+    snprintf(m.boot_id, sizeof(m.boot_id), "boot-of-node%02d", node + 1);
     snprintf(m.timens, sizeof(m.timens), "4026531834");
     snprintf(m.run_id, sizeof(m.run_id), "%s", plan->run_id ? plan->run_id : "scenario");
     snprintf(m.program, sizeof(m.program), "train");
@@ -189,6 +190,7 @@ void job_open(struct job *j, const char *dir, int n, const struct plan *plan)
     j->n = n;
     j->per_node = plan->per_node ? plan->per_node : n;
     j->random = 88172645463325252U;
+    j->salt = plan->nonce ? plan->nonce << 8 : 0;
     j->probed = !plan->no_probes;
     j->r = calloc((size_t)n, sizeof(*j->r));
     if (!j->r)
@@ -248,7 +250,7 @@ int job_comm(struct job *j, const char *name, const int *ranks, int n)
     if (id == MAX_COMMS)
         die("too many communicators");
     struct comm *c = &j->comm[id];
-    c->hash = UINT64_C(0x1122334455667788) + (uint64_t)id * UINT64_C(0x0101010101010101);
+    c->hash = UINT64_C(0x1122334455667788) + (uint64_t)id * UINT64_C(0x0101010101010101) + j->salt;
     c->name = name;
     c->n = n;
     c->ranks = calloc((size_t)n, sizeof(int));

@@ -37,7 +37,9 @@ struct rank {
     int64_t host;           /* the host thread is free from here on */
     int64_t gpu[N_STREAMS]; /* the stream is free from here on */
     int64_t step_end[2];    /* end of the device's work of the two steps before */
-    uint32_t correlation, launch, depth;
+    uint32_t correlation, launch;
+    bool no_cupti;  /* nothing of the GPU is recorded */
+    bool capturing; /* into a CUDA graph: what is launched does not run */
     uint32_t n_names, n_kernels, n_members, n_devices;
     const char *name[MAX_NAMES]; /* literals or the job's own texts */
     struct kernel_key {
@@ -57,7 +59,7 @@ struct job {
     struct rank *r;
     struct comm comm[MAX_COMMS];
     int n_comms;
-    uint64_t random;
+    uint64_t random, salt;
     bool probed;
 };
 /** What differs from a plain job; zero = plain. */
@@ -66,8 +68,9 @@ struct plan {
     const int64_t *clock_off; /* [n] or NULL */
     bool no_probes;           /* clocks of the nodes are never compared */
     bool no_devices;          /* no HM_DEF_DEVICE */
-    uint64_t nonce;           /* of the run, 0 = 7 */
+    uint64_t nonce;           /* of the attempt: other processes, other communicators */
     const char *run_id;       /* NULL = "scenario" */
+    const int *node_of;       /* [n / per_node] physical node, NULL = in order */
     const int *gpu_of;        /* [n] physical GPU (makes the UUID), NULL = the rank */
     int64_t start;            /* offset of the whole job from ORIGIN */
 };
@@ -148,8 +151,9 @@ void allreduce_on(struct job *j, int comm, enum stream stream, uint64_t count, i
 void allreduce(struct job *j, int comm, uint64_t count, int64_t transfer); /* on COMM */
 /** All to all with its own bytes for every pair, between COMPUTE before and after: float32 elements
  *  from rank a to b of the communicator in count[a * n + b]. A rank leaves `transfer` after the
- *  last came with whom it exchanges anything. */
-void alltoallv(struct job *j, int comm, const uint64_t *count, int64_t transfer);
+ *  last came with whom it exchanges anything. empty: sends and receives of nothing are made too;
+ *  NCCL and PyTorch leave them out. */
+void alltoallv(struct job *j, int comm, const uint64_t *count, bool empty, int64_t transfer);
 /** One message of count float32 elements from rank a to b of the communicator: both sides are
  *  launched by their hosts, then it runs; both leave `transfer` after the later came. */
 struct posted post_send(struct job *j, int comm, int a, int b, enum stream stream, uint64_t count);

@@ -13,7 +13,8 @@ static void api_event(struct rank *r, const char *name, uint32_t domain, int64_t
     ev.u.api.correlation = ++r->correlation;
     ev.u.api.name = name_id(r, name);
     ev.u.api.domain = domain;
-    put(r, ev);
+    if (!r->no_cupti)
+        put(r, ev);
 }
 
 void step_mark(struct rank *r, int64_t step)

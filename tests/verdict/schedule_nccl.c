@@ -63,6 +63,7 @@ static uint32_t call_event(struct rank *r, uint32_t local, struct member *m, con
     ev.u.op.count = op->count;
     ev.u.op.comm = local;
     ev.u.op.call = p2p ? HM_CALL_P2P | m->n_p2p++ : m->n_coll++;
+    ev.flags = r->capturing ? HM_EVF_GRAPH : 0;
     ev.u.op.nccl_seq = ev.u.op.launch = HM_NO_ID;
     ev.u.op.peer = p2p ? -1 : op->peer;
     put(r, ev);
@@ -87,6 +88,7 @@ static void op_event(struct rank *r, uint32_t local, const struct op *op, uint32
     ev.u.op.proto = p2p ? HM_NCCL_PROTO_SIMPLE : HM_NCCL_PROTO_LL;
     ev.u.op.n_channels = 2;
     ev.u.op.n_warps = 16;
+    ev.flags = r->capturing ? HM_EVF_GRAPH : 0;
     put(r, ev);
 }
 
@@ -105,6 +107,7 @@ struct posted nccl_post(struct rank *r, int comm, enum stream stream, const stru
     for (int i = 0; i < n_ops; i++)
         call[i] = call_event(r, local, m, &op[i]);
     group.dur_ns = r->host + LAUNCH_NS + 4 * US - group.t_ns;
+    group.flags = r->capturing ? HM_EVF_GRAPH : 0;
     put(r, group);
     r->launch++;
     struct hm_event launch = {.t_ns = r->host, .dur_ns = LAUNCH_NS, .kind = HM_EV_NCCL_LAUNCH};
@@ -113,13 +116,15 @@ struct posted nccl_post(struct rank *r, int comm, enum stream stream, const stru
     launch.u.launch.launch = r->launch;
     launch.u.launch.group = r->launch;
     launch.u.launch.n_ops = (uint32_t)n_ops;
+    launch.flags = group.flags;
     put(r, launch);
     struct hm_event api = {.t_ns = r->host + API_AFTER, .dur_ns = API_NS, .kind = HM_EV_API};
     api.u.api.external = r->launch;
     api.u.api.correlation = posted.correlation = ++r->correlation;
     api.u.api.name = name_id(r, "cuLaunchKernelEx");
     api.u.api.domain = HM_API_DRIVER;
-    put(r, api);
+    if (!r->no_cupti)
+        put(r, api);
     for (int i = 0; i < n_ops; i++)
         op_event(r, local, &op[i], call[i]);
     r->host += LAUNCH_NS + 5 * US;
@@ -135,6 +140,9 @@ int64_t nccl_start(const struct rank *r, const struct posted *posted)
 void nccl_run(struct rank *r, const struct posted *posted, int64_t end)
 {
     int64_t start = nccl_start(r, posted);
+    r->gpu[posted->stream] = end;
+    if (r->no_cupti)
+        return;
     struct hm_event k = {.t_ns = start,
                          .dur_ns = end - start,
                          .kind = HM_EV_KERNEL,
@@ -145,7 +153,6 @@ void nccl_run(struct rank *r, const struct posted *posted, int64_t end)
     k.u.kernel.grid[1] = k.u.kernel.grid[2] = 1;
     k.u.kernel.channel_type = 1;
     put(r, k);
-    r->gpu[posted->stream] = end;
 }
 
 void collective_on(struct job *j, int comm, enum stream stream, enum hm_nccl_func func,
@@ -182,7 +189,7 @@ void allreduce(struct job *j, int comm, uint64_t count, int64_t transfer)
     allreduce_on(j, comm, COMM, count, transfer);
 }
 
-void alltoallv(struct job *j, int comm, const uint64_t *count, int64_t transfer)
+void alltoallv(struct job *j, int comm, const uint64_t *count, bool empty, int64_t transfer)
 {
     const struct comm *c = &j->comm[comm];
     struct posted posted[32];
@@ -195,10 +202,11 @@ void alltoallv(struct job *j, int comm, const uint64_t *count, int64_t transfer)
         struct op op[64];
         int n_ops = 0;
         for (int k = 0; k < n; k++) {
-            if (k == i)
-                continue;
-            op[n_ops++] = (struct op){HM_NCCL_SEND, count[i * n + k], k};
-            op[n_ops++] = (struct op){HM_NCCL_RECV, count[k * n + i], k};
+            uint64_t out = count[i * n + k], in = count[k * n + i];
+            if (k != i && (out || empty))
+                op[n_ops++] = (struct op){HM_NCCL_SEND, out, k};
+            if (k != i && (in || empty))
+                op[n_ops++] = (struct op){HM_NCCL_RECV, in, k};
         }
         gpu_await(r, COMM, COMPUTE);
         posted[i] = nccl_post(r, comm, COMM, op, n_ops);
