@@ -1,8 +1,10 @@
-/* Memory layouts of NCCL's profiler interface, versions 4 and 5, in our own words.
+/* Memory layouts of NCCL's profiler interface, versions 4 and 5, in our own words; abi_old.h has
+ * 1 to 3, abi_new.h 6 and 7.
  *
- * Box: nccl-plugin. Only adapt.c includes this. Every size and offset is asserted: a layout that
- * compiles is the one NCCL uses on x86-64. Source: NVIDIA/nccl, interface v4 as in releases
- * 2.27.3 to 2.31, v5 as in 2.28.3 to 2.31 (a version's layout never changed between releases).
+ * Box: nccl-plugin. Only the adapters and the chain include this. Every size and offset is
+ * asserted: a layout that compiles is the one NCCL uses on x86-64. Source: NVIDIA/nccl, interface
+ * v4 as in releases 2.27.3 to 2.31, v5 as in 2.28.3 to 2.31 (a version's layout never changed
+ * between releases).
  */
 #ifndef HM_NCCL_ABI_H
 #define HM_NCCL_ABI_H
@@ -24,23 +26,31 @@ enum hm_nccl_bit {
     HM_NCCL_BIT_GROUP_API = 256, /* from here on v5 */
     HM_NCCL_BIT_COLL_API = 512,
     HM_NCCL_BIT_P2P_API = 1024,
-    HM_NCCL_BIT_LAUNCH = 2048
+    HM_NCCL_BIT_LAUNCH = 2048,
+    HM_NCCL_BIT_CE_COLL = 4096, /* from here on v6 */
+    HM_NCCL_BIT_CE_SYNC = 8192,
+    HM_NCCL_BIT_CE_BATCH = 16384,
+    HM_NCCL_BIT_PHASE = 32768 /* v7 */
 };
 
 /* states told through recordEventState; their values are not in the order of time */
 enum hm_nccl_state {
+    HM_NCCL_STATE_SEND_POSTED = 0, /* 0 to 7 end with release 2.26 */
+    HM_NCCL_STATE_RECV_DONE = 7,
     HM_NCCL_STATE_SEND_GPU_WAIT = 8,
     HM_NCCL_STATE_SEND_WAIT = 9,
     HM_NCCL_STATE_RECV_WAIT = 10,
     HM_NCCL_STATE_RECV_FLUSH_WAIT = 11,
     HM_NCCL_STATE_RECV_GPU_WAIT = 12,
+    HM_NCCL_STATE_CTRL_IDLE = 13,
     HM_NCCL_STATE_CTRL_APPEND_END = 18,
     HM_NCCL_STATE_PROXY_OP_IN_PROGRESS = 19,
     HM_NCCL_STATE_SEND_PEER_WAIT = 20,
     HM_NCCL_STATE_NET_UPDATE = 21,
     HM_NCCL_STATE_KERNEL_CH_STOP = 22,
     HM_NCCL_STATE_START_API_STOP = 23,
-    HM_NCCL_STATE_END_API_START = 24
+    HM_NCCL_STATE_END_API_START = 24,
+    HM_NCCL_STATE_PHASE_STOP = 31
 };
 
 struct hm_nccl_proxy_op {

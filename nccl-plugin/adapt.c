@@ -1,78 +1,119 @@
-/* One thin object per version of NCCL's profiler interface; one macro body for all of them.
+/* Interfaces 4 to 7: one thin object per version of NCCL's profiler interface; one macro body.
  *
  * Box: nccl-plugin. Threads: whatever NCCL calls us on. Copies a descriptor's fields into struct
- * hm_nccl_desc and nothing else; dereferences only the descriptor and the handle's place. A further
- * version adds its layout to abi.h, its extras here, and one HM_ADAPTER line.
+ * hm_nccl_desc and nothing else; dereferences only the descriptor and the handle's place.
  * Every return value is success: NCCL crashes or goes half-deaf after an error of init.
  */
-#include "abi.h"
-#include "ops.h"
+#include "adapt.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#include "abi_new.h"
 
-static int type_of(uint64_t bit, enum hm_nccl_type *type_p)
-{
-    if (!bit || bit & (bit - 1) || bit > HM_NCCL_BIT_LAUNCH)
-        return 0;
-    *type_p = (enum hm_nccl_type)__builtin_ctzll(bit); /* the enum is in the order of the bits */
-    return 1;
-}
-_Static_assert(HM_NCCL_BIT_LAUNCH == 1 << HM_NT_LAUNCH && HM_NCCL_BIT_COLL == 1 << HM_NT_COLL &&
-                   HM_NCCL_BIT_GROUP_API == 1 << HM_NT_GROUP_API,
-               "");
+/* what v5 added; 6 and 7 have the same members at places of their own */
+#define HM_CASES_V5                                             \
+    case HM_NT_COLL:                                            \
+        to->group = (uint64_t)(uintptr_t)d->u.coll.group;       \
+        break;                                                  \
+    case HM_NT_P2P:                                             \
+        to->group = (uint64_t)(uintptr_t)d->u.p2p.group;        \
+        break;                                                  \
+    case HM_NT_GROUP_API:                                       \
+        to->depth = d->u.group_api.depth;                       \
+        to->graph = d->u.group_api.graph;                       \
+        break;                                                  \
+    case HM_NT_COLL_API:                                        \
+        to->func = d->u.coll_api.func;                          \
+        to->dtype = d->u.coll_api.dtype;                        \
+        to->count = d->u.coll_api.count;                        \
+        to->peer = d->u.coll_api.root;                          \
+        to->stream = (uint64_t)(uintptr_t)d->u.coll_api.stream; \
+        to->graph = d->u.coll_api.graph;                        \
+        break;                                                  \
+    case HM_NT_P2P_API:                                         \
+        to->func = d->u.p2p_api.func;                           \
+        to->dtype = d->u.p2p_api.dtype;                         \
+        to->count = d->u.p2p_api.count;                         \
+        to->stream = (uint64_t)(uintptr_t)d->u.p2p_api.stream;  \
+        to->graph = d->u.p2p_api.graph;                         \
+        break;                                                  \
+    case HM_NT_LAUNCH:                                          \
+        to->stream = (uint64_t)(uintptr_t)d->u.stream;          \
+        break;
+#define HM_CASES_V6                                            \
+    case HM_NT_CE_COLL:                                        \
+        to->seq = d->u.ce_coll.seq;                            \
+        to->have_seq = 1;                                      \
+        to->func = d->u.ce_coll.func;                          \
+        to->count = d->u.ce_coll.count;                        \
+        to->peer = d->u.ce_coll.root;                          \
+        to->dtype = d->u.ce_coll.dtype;                        \
+        to->stream = (uint64_t)(uintptr_t)d->u.ce_coll.stream; \
+        break;                                                 \
+    case HM_NT_CE_SYNC:                                        \
+        to->complete = d->u.ce_sync.complete;                  \
+        to->n = (uint32_t)d->u.ce_sync.n_ranks;                \
+        break;                                                 \
+    case HM_NT_CE_BATCH:                                       \
+        to->n = (uint32_t)d->u.ce_batch.n_ops;                 \
+        to->bytes = d->u.ce_batch.bytes;                       \
+        break;
 
 static void extras_v4(struct hm_nccl_desc *to, const struct hm_nccl_descr_v4 *d)
 {
-    if (to->type > HM_NT_NET)
-        to->type = HM_NT_VOID;
+    (void)to;
     (void)d;
 }
 
 static void extras_v5(struct hm_nccl_desc *to, const struct hm_nccl_descr_v5 *d)
 {
     switch (to->type) {
-    case HM_NT_COLL:
-        to->group = (uint64_t)(uintptr_t)d->u.coll.group;
-        break;
-    case HM_NT_P2P:
-        to->group = (uint64_t)(uintptr_t)d->u.p2p.group;
-        break;
-    case HM_NT_GROUP_API:
-        to->depth = d->u.group_api.depth;
-        to->graph = d->u.group_api.graph;
-        break;
-    case HM_NT_COLL_API:
-        to->func = d->u.coll_api.func;
-        to->dtype = d->u.coll_api.dtype;
-        to->count = d->u.coll_api.count;
-        to->peer = d->u.coll_api.root;
-        to->stream = (uint64_t)(uintptr_t)d->u.coll_api.stream;
-        to->graph = d->u.coll_api.graph;
-        break;
-    case HM_NT_P2P_API:
-        to->func = d->u.p2p_api.func;
-        to->dtype = d->u.p2p_api.dtype;
-        to->count = d->u.p2p_api.count;
-        to->stream = (uint64_t)(uintptr_t)d->u.p2p_api.stream;
-        to->graph = d->u.p2p_api.graph;
-        break;
-    case HM_NT_LAUNCH:
-        to->stream = (uint64_t)(uintptr_t)d->u.stream;
-        break;
+        HM_CASES_V5
     default:
         break;
     }
 }
 
-static int init_any(void **ctx, int *mask, const struct hm_nccl_init *init)
+static void extras_v6(struct hm_nccl_desc *to, const struct hm_nccl_descr_v6 *d)
 {
-    int wanted = 0;
-    uint64_t made = hm_nccl_init(init, &wanted);
-    if (ctx)
-        *ctx = (void *)(uintptr_t)made;
-    if (mask)
-        __atomic_store_n(mask, wanted, __ATOMIC_RELAXED);
-    return 0;
+    switch (to->type) {
+        HM_CASES_V5
+        HM_CASES_V6
+    default:
+        break;
+    }
+}
+
+static void extras_v7(struct hm_nccl_desc *to, const struct hm_nccl_descr_v7 *d)
+{
+    switch (to->type) {
+        HM_CASES_V5
+        HM_CASES_V6
+    case HM_NT_PHASE:
+        to->channel = d->u.phase.channel;
+        to->phase = d->u.phase.phase;
+        to->gpu_ns = d->u.phase.timer;
+        break;
+    default:
+        break;
+    }
+    switch (to->type) {
+    case HM_NT_COLL:
+        to->user_tag = d->u.coll.user_tag;
+        break;
+    case HM_NT_P2P:
+        to->user_tag = d->u.p2p.user_tag;
+        break;
+    case HM_NT_COLL_API:
+        to->user_tag = d->u.coll_api.user_tag;
+        break;
+    case HM_NT_P2P_API:
+        to->user_tag = d->u.p2p_api.user_tag;
+        break;
+    case HM_NT_CE_COLL:
+        to->user_tag = d->u.ce_coll.user_tag;
+        break;
+    default:
+        break;
+    }
 }
 
 static int init_v4(void **ctx, int *mask, const char *name, uint64_t hash, int n_nodes, int n_ranks,
@@ -85,43 +126,37 @@ static int init_v4(void **ctx, int *mask, const char *name, uint64_t hash, int n
                                 .n_ranks = n_ranks,
                                 .n_nodes = n_nodes,
                                 .interface = 4};
-    return init_any(ctx, mask, &init);
+    return hm_adapt_init(ctx, mask, &init);
 }
 
-static int init_v5(void **ctx, uint64_t hash, int *mask, const char *name, int n_nodes, int n_ranks,
-                   int rank, hm_nccl_log_t log)
-{
-    (void)log;
-    struct hm_nccl_init init = {.hash = hash,
-                                .name = name,
-                                .crank = rank,
-                                .n_ranks = n_ranks,
-                                .n_nodes = n_nodes,
-                                .interface = 5};
-    return init_any(ctx, mask, &init);
-}
+#define HM_INIT_NEW(v)                                                                        \
+    static int init_v##v(void **ctx, uint64_t hash, int *mask, const char *name, int n_nodes, \
+                         int n_ranks, int rank, hm_nccl_log_t log)                            \
+    {                                                                                         \
+        (void)log;                                                                            \
+        struct hm_nccl_init init = {.hash = hash,                                             \
+                                    .name = name,                                             \
+                                    .crank = rank,                                            \
+                                    .n_ranks = n_ranks,                                       \
+                                    .n_nodes = n_nodes,                                       \
+                                    .interface = (v)};                                        \
+        return hm_adapt_init(ctx, mask, &init);                                               \
+    }
+HM_INIT_NEW(5)
+HM_INIT_NEW(6)
+HM_INIT_NEW(7)
 
-static int stop_any(void *handle)
-{
-    hm_nccl_stop((uint64_t)(uintptr_t)handle);
-    return 0;
-}
-
-static int state_any(void *handle, int state, union hm_nccl_args *args)
+static int state_new(void *handle, int state, union hm_nccl_args *args)
 {
     uint64_t value = 0;
     /* other states come with NULL or with a pointer to uninitialised memory */
     if (args && (state == HM_NCCL_STATE_SEND_WAIT || state == HM_NCCL_STATE_RECV_FLUSH_WAIT))
         value = args->bytes;
-    else if (args && state == HM_NCCL_STATE_KERNEL_CH_STOP)
+    else if (args && (state == HM_NCCL_STATE_KERNEL_CH_STOP || state == HM_NCCL_STATE_PHASE_STOP))
         value = args->timer;
+    else if (args && state == HM_NCCL_STATE_CTRL_APPEND_END)
+        value = args->appended > 0 ? (uint64_t)args->appended : 0;
     hm_nccl_state((uint64_t)(uintptr_t)handle, state, value);
-    return 0;
-}
-
-static int fini_any(void *ctx)
-{
-    hm_nccl_fini((uint64_t)(uintptr_t)ctx);
     return 0;
 }
 
@@ -130,7 +165,7 @@ static int fini_any(void *ctx)
     {                                                                                \
         uint64_t made = 0;                                                           \
         struct hm_nccl_desc to = {.type = HM_NT_VOID, .peer = -1, .interface = (v)}; \
-        if (d && type_of(d->type, &to.type)) {                                       \
+        if (d && hm_adapt_type(d->type, (v), &to.type)) {                            \
             to.rank = d->rank;                                                       \
             to.ctx = (uint64_t)(uintptr_t)ctx;                                       \
             to.parent = (uint64_t)(uintptr_t)d->parent;                              \
@@ -169,6 +204,9 @@ static int fini_any(void *ctx)
                 to.channel = d->u.kernel_ch.channel;                                 \
                 to.gpu_ns = d->u.kernel_ch.timer;                                    \
                 break;                                                               \
+            case HM_NT_NET:                                                          \
+                to.net_id = d->u.net.id;                                             \
+                break;                                                               \
             default:                                                                 \
                 break;                                                               \
             }                                                                        \
@@ -179,9 +217,11 @@ static int fini_any(void *ctx)
             *handle = (void *)(uintptr_t)made;                                       \
         return 0;                                                                    \
     }                                                                                \
-    extern EXPORT const struct hm_nccl_profiler_v##v ncclProfiler_v##v;              \
-    EXPORT const struct hm_nccl_profiler_v##v ncclProfiler_v##v = {                  \
-        "hindmost", init_v##v, start_v##v, stop_any, state_any, fini_any}
+    extern HM_EXPORT const struct hm_nccl_profiler_v##v ncclProfiler_v##v;           \
+    HM_EXPORT const struct hm_nccl_profiler_v##v ncclProfiler_v##v = {               \
+        "hindmost", init_v##v, start_v##v, hm_adapt_stop, state_new, hm_adapt_fini}
 
 HM_ADAPTER(4);
 HM_ADAPTER(5);
+HM_ADAPTER(6);
+HM_ADAPTER(7);

@@ -26,21 +26,25 @@ enum hm_nccl_type { /* 5 bits of a handle */
                     HM_NT_CE_BATCH,
                     HM_NT_PHASE,
                     HM_NT_CTX,
-                    HM_NT_BOUND = 29,     /* v5 Group: the serial is the launch it belongs to */
-                    HM_NT_GRAPH_API = 30, /* a GROUP_API that is being captured */
-                    HM_NT_VOID = 31       /* ours, but nothing is recorded under it */
+                    HM_NT_LONG_GROUP = 28, /* a GROUP_API begun by ncclGroupStart */
+                    HM_NT_BOUND = 29,      /* v5 Group: the serial is the launch it belongs to */
+                    HM_NT_GRAPH_API = 30,  /* a GROUP_API that is being captured */
+                    HM_NT_VOID = 31        /* ours, but nothing is recorded under it */
 };
 
 struct hm_nccl_desc {
     enum hm_nccl_type type;
     int32_t rank, peer, pid, n_steps, step, chunk_bytes, depth; /* peer: also the root */
-    uint64_t ctx, parent, group, count, seq, user_tag, stream, gpu_ns;
-    const char *func, *dtype, *algo, *proto;
-    uint8_t channel, is_send, n_channels, n_warps, graph, have_seq;
+    uint64_t ctx, parent, group, count, seq, user_tag, stream, gpu_ns, bytes;
+    uint64_t comm_hash; /* v1 to v3 say it here */
+    int64_t net_id;
+    const char *func, *dtype, *algo, *proto, *comm_name;
+    uint32_t n; /* parts of a copy-engine step */
+    uint8_t channel, is_send, n_channels, n_warps, graph, have_seq, complete, phase;
     uint8_t interface; /* version the descriptor came through */
 };
 
-struct hm_nccl_init {
+struct hm_nccl_init { /* v1 to v3 tell nothing: hash 0, n_ranks 0 */
     uint64_t hash;
     const char *name; /* may be NULL; copied */
     int32_t crank, n_ranks, n_nodes;

@@ -20,6 +20,7 @@ struct hm_config {
     int32_t memory;       /* 0 off, 1 on */
     int32_t proxy_steps;  /* 0 off, 1 on */
     int32_t kernel_ch;    /* 0 off, 1 on: NCCL's own stamps of its kernels, per channel */
+    int32_t kernel_phases, chain; /* 0 off, 1 on */
     char steps[64];       /* window of steps "N..M" or empty */
     char step_range[128]; /* NVTX range that marks steps */
     int64_t flush_ms, finish_ms, exit_wait_ms, clock_window_ms;

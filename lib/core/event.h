@@ -292,6 +292,8 @@ enum hm_payload_type {
 /** aux of MARK events. CATEGORY: no instant of the program, but the name of a category. */
 enum hm_mark_what { HM_MARK_INSTANT, HM_MARK_CATEGORY };
 enum hm_range_style { HM_RANGE_PUSHED, HM_RANGE_STARTED };
+/** aux of NCCL_CE_PART events. */
+enum hm_ce_part { HM_CE_SYNC = 1, HM_CE_BATCH = 2 };
 /** aux of OVERHEAD events: CUPTI's kinds (1, or 0x100 | n for n << 16), and our own flushes. */
 enum hm_overhead_kind {
     HM_OVERHEAD_COMPILER = 1,

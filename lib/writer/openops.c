@@ -16,7 +16,7 @@ void hm_writer_open_ops(struct hm_writer *w)
     for (uint32_t i = 0; i < w->view.n_ops; i++) {
         if (!hm_op_peek(&w->view, i, &ev))
             continue;
-        ev.dur_ns = HM_DUR_OPEN;
+        /* open, or ended and kept back until its parts were counted: its duration says which */
         hm_writer_append(w, &ev, 1);
     }
     for (uint32_t i = 0; i < w->view.n_spans; i++) {

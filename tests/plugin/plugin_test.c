@@ -118,7 +118,9 @@ Test(plugin, v5_eager_group)
     cr_assert_eq(second->u.op.proto, HM_NCCL_PROTO_SIMPLE);
     cr_assert_eq(second->u.op.n_channels, 16);
     cr_assert_eq(second->u.op.n_warps, 17);
-    cr_assert_eq(first->u.op.count, 154);
+    cr_assert_eq(first->u.op.count, 77, "as the caller gave it, not the bytes of the plan");
+    cr_assert_eq(first->aux, HM_NCCL_AUX(HM_NCCL_BROADCAST, 10));
+    cr_assert_eq(l->u.launch.n_ops, 2);
     for (uint32_t i = 0; i < double_n_events(); i++) {
         cr_assert_gt(double_event[i].t_ns, 0);
         cr_assert_geq(double_event[i].dur_ns, 0);
@@ -171,6 +173,7 @@ Test(plugin, oldest_launch_first)
     void *g1 = group(5, ctx), *g2 = group(5, ctx);
     end(coll(5, ctx, b, g2, 1, "AllReduce", 20, "ncclFloat32", 0));
     end(coll(5, ctx, a, g1, 0, "AllReduce", 10, "ncclFloat32", 0));
+    end(g);
     cr_assert_eq(double_nth(HM_EV_NCCL_COLL, 0)->u.op.launch,
                  double_nth(HM_EV_NCCL_LAUNCH, 1)->u.launch.launch);
     cr_assert_eq(double_nth(HM_EV_NCCL_COLL, 1)->u.op.launch,
@@ -193,6 +196,9 @@ Test(plugin, two_communicators_in_one_group)
     end(coll(5, y, ay2, gy, 1, "AllGather", 30, "ncclInt8", 0));
     void *gx = group(5, x);
     end(coll(5, x, ax, gx, 0, "AllReduce", 10, "ncclFloat32", 0));
+    end(g);
+    cr_assert_eq(double_nth(HM_EV_NCCL_LAUNCH, 0)->u.launch.n_ops, 1);
+    cr_assert_eq(double_nth(HM_EV_NCCL_LAUNCH, 1)->u.launch.n_ops, 2);
     const struct hm_event *y0 = double_nth(HM_EV_NCCL_COLL, 0),
                           *x0 = double_nth(HM_EV_NCCL_COLL, 2);
     cr_assert_eq(y0->u.op.comm, 1);
@@ -434,6 +440,7 @@ Test(plugin, graph_replay_has_no_launch)
     void *a[2] = {ctx, begin(5, ctx, &d)};
     end(a[1]);
     end(launch(ctx, g, NULL));
+    end(g);
     pthread_t t;
     pthread_create(&t, NULL, replay, a);
     pthread_join(t, NULL);
@@ -448,7 +455,7 @@ Test(plugin, types_nobody_asked_for)
 {
     double_start(POOL);
     void *ctx = comm_5(0x1, 0, 2, NULL);
-    const unsigned types[] = {32, 128, 4096, 32768, 0, 3, 1u << 31};
+    const unsigned types[] = {4096, 8192, 16384, 32768, 0, 3, 1u << 31};
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         struct descr d = descr_of(5, types[i], NULL, 0);
         void *h = begin(5, ctx, &d);

@@ -201,6 +201,7 @@ static void is_killed(void)
     struct hm_op_slot *slot = hm_op_take(&view, 12, &none);
     slot->ev.kind = HM_EV_NCCL_COLL;
     slot->ev.t_ns = 72;
+    slot->ev.dur_ns = HM_DUR_OPEN;
     slot->ev.u.op.comm = hm_defs_intern(&view.defs, HM_DEF_COMM, &comm, sizeof(comm));
     hm_op_put(slot, 0);
     slot = hm_op_take(&view, 13, &none); /* one that ended */
