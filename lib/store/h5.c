@@ -94,6 +94,7 @@ hid_t hm_h5_column_create(hid_t file, const char *path, hid_t type, const char *
     H5Pset_chunk(create, 1, &chunk);
     H5Pset_shuffle(create);
     H5Pset_deflate(create, 1);
+    H5Pset_obj_track_times(create, 0); /* the same rows, the same bytes */
     hid_t d = H5Dcreate2(file, path, type, space, link, create, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(create);
@@ -111,6 +112,7 @@ int hm_h5_array_put(hid_t file, const char *path, hid_t type, const void *data, 
     hsize_t rows = n;
     hid_t space = H5Screate_simple(1, &rows, NULL), create = H5Pcreate(H5P_DATASET_CREATE),
           link = link_plist();
+    H5Pset_obj_track_times(create, 0);
     if (n > 256) {
         hsize_t chunk = n < HM_CHUNK_ROWS ? n : HM_CHUNK_ROWS;
         H5Pset_chunk(create, 1, &chunk);
