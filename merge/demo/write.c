@@ -4,8 +4,9 @@
  * rank with those, one file open at a time. Every rank is written through the same calls as the
  * recorder's writer makes.
  */
-#include "demo/demo.h"
-#include "demo/model.h"
+#include "demo/clock.h"
+#include "demo/define.h"
+#include "demo/truthfile.h"
 #include "store/rankfile.h"
 
 #include <errno.h>
@@ -18,77 +19,16 @@
 enum { BATCH = 1024 };
 static const int64_t REAL_START = INT64_C(1767225600000000000); /* 2026-01-01, any day will do */
 
-/* First pass: last start of each bucket, [n_steps][HM_DEMO_BUCKETS]; and each step's end. */
-static hm_status_t meet(const struct hm_demo *d, int64_t *last_p, int64_t *step_end_p)
-{
-    struct hm_demo_rank *r = calloc(d->n_ranks, sizeof(*r));
-    struct hm_demo_half *half = calloc(d->n_ranks, sizeof(*half));
-    if (!r || !half) {
-        free(r);
-        free(half);
-        return hm_fail(HM_E_NOMEM, "demo", "out of memory");
-    }
-    for (uint32_t i = 0; i < d->n_ranks; i++)
-        hm_demo_rank_init(d, i, &r[i]);
-    for (uint32_t step = 0; step < d->n_steps; step++) {
-        for (uint32_t i = 0; i < d->n_ranks; i++)
-            hm_demo_step_begin(d, &r[i], step, &half[i], NULL, NULL);
-        for (uint32_t b = 0; b < HM_DEMO_BUCKETS; b++) {
-            int64_t last = INT64_MIN;
-            for (uint32_t i = 0; i < d->n_ranks; i++) {
-                int64_t start = hm_demo_bucket_start(&r[i], &half[i], b);
-                last = start > last ? start : last;
-            }
-            for (uint32_t i = 0; i < d->n_ranks; i++)
-                hm_demo_bucket_end(d, &r[i], step, b, 0, last, 0, NULL, NULL);
-            last_p[step * HM_DEMO_BUCKETS + b] = last;
-        }
-        int64_t end = INT64_MIN;
-        for (uint32_t i = 0; i < d->n_ranks; i++) {
-            hm_demo_step_end(d, &r[i], step, NULL, NULL);
-            end = r[i].host_ns > end ? r[i].host_ns : end;
-        }
-        step_end_p[step] = end;
-    }
-    free(r);
-    free(half);
-    return HM_OK;
-}
-
-static hm_status_t total_of(const struct hm_demo *d, int64_t *ns_p)
-{
-    int64_t *last = malloc(((size_t)d->n_steps * HM_DEMO_BUCKETS + 1) * sizeof(*last));
-    int64_t *end = malloc(((size_t)d->n_steps + 1) * sizeof(*end));
-    hm_status_t s = last && end ? meet(d, last, end) : hm_fail(HM_E_NOMEM, "demo", "out of memory");
-    if (!s)
-        *ns_p = d->n_steps > 1 ? end[d->n_steps - 1] - end[0] : 0;
-    free(last);
-    free(end);
-    return s;
-}
-
-hm_status_t hm_demo_truth(const struct hm_demo *d, struct hm_demo_truth *truth_p)
-{
-    struct hm_demo healthy = *d;
-    struct hm_demo_truth t;
-    healthy.n_faults = 0;
-    hm_status_t s = total_of(d, &t.total_ns);
-    if (!s)
-        s = total_of(&healthy, &t.repaired_ns);
-    if (!s)
-        *truth_p = t;
-    return s;
-}
-
-/* ---- second pass ---- */
-
 struct sink {
     struct hm_rankfile *rf;
-    struct hm_event ev[BATCH];
+    const struct hm_demo_sim *sim;
+    uint32_t rank;
+    int identity; /* the rank's clock is the simulation's */
     uint32_t n;
+    struct hm_event ev[BATCH];
 };
 
-static hm_status_t out(void *ctx, const struct hm_event *ev)
+static hm_status_t put(void *ctx, const struct hm_event *ev)
 {
     struct sink *s = ctx;
     s->ev[s->n++] = *ev;
@@ -98,169 +38,139 @@ static hm_status_t out(void *ctx, const struct hm_event *ev)
     return hm_rankfile_append(s->rf, s->ev, BATCH);
 }
 
-static hm_status_t define(struct hm_rankfile *rf, const struct hm_demo *d, uint32_t rank)
+/* An event in the simulation's time. */
+static hm_status_t out(void *ctx, const struct hm_event *ev)
 {
-    static const char *const text[DEMO_N_STRINGS] = {
-        [DEMO_S_EMPTY] = "",
-        [DEMO_S_FORWARD] = "_Z12gemm_forwardPKfS0_Pfi",
-        [DEMO_S_BACKWARD] = "_Z13gemm_backwardPKfS0_Pfi",
-        [DEMO_S_NORM] = "_Z10layer_normPKfPfi",
-        [DEMO_S_OPTIMIZER] = "_Z8sgd_stepPfPKffi",
-        [DEMO_S_NCCL] =
-            "_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
-        [DEMO_S_LAUNCH] = "cudaLaunchKernel",
-        [DEMO_S_LAUNCH_EXC] = "cudaLaunchKernelExC",
-        [DEMO_S_INPUT] = "input",
-        [DEMO_S_MAIN] = "main",
-        [DEMO_S_COMPUTE] = "stream 7",
-        [DEMO_S_COMM] = "stream 13",
-        [DEMO_S_DOMAIN] = "hindmost",
-        [DEMO_S_GPU] = "Demo GPU",
-        [DEMO_S_WORLD] = "world"};
-    static const uint32_t name[DEMO_N_KERNELS] = {DEMO_S_FORWARD, DEMO_S_BACKWARD, DEMO_S_NORM,
-                                                  DEMO_S_OPTIMIZER, DEMO_S_NCCL};
-    uint32_t device = rank % 8;
-    hm_status_t s = HM_OK;
-    for (uint32_t i = 0; i < DEMO_N_STRINGS && !s; i++)
-        s = hm_rankfile_define(rf, HM_DEF_STRING, i, text[i], (uint32_t)strlen(text[i]));
-    struct hm_def_track track[DEMO_N_TRACKS] = {
-        {.type = HM_TRACK_THREAD, .name = DEMO_S_MAIN, .tid = 1000 + rank},
-        {.type = HM_TRACK_STREAM,
-         .name = DEMO_S_COMPUTE,
-         .device = device,
-         .context = 1,
-         .stream = 7},
-        {.type = HM_TRACK_STREAM,
-         .name = DEMO_S_COMM,
-         .device = device,
-         .context = 1,
-         .stream = 13}};
-    for (uint32_t i = 0; i < DEMO_N_TRACKS && !s; i++)
-        s = hm_rankfile_define(rf, HM_DEF_TRACK, i, &track[i], sizeof(track[i]));
-    for (uint32_t i = 0; i < DEMO_N_KERNELS && !s; i++) {
-        struct hm_def_kernel k = {.name = name[i], .block = {256, 1, 1}, .registers = 64};
-        s = hm_rankfile_define(rf, HM_DEF_KERNEL, i, &k, sizeof(k));
-    }
-    struct hm_def_comm comm = {.hash = UINT64_C(0xd3a0000000000000) ^ d->seed,
-                               .crank = (int32_t)rank,
-                               .n_ranks = (int32_t)d->n_ranks,
-                               .n_nodes = (int32_t)((d->n_ranks + 7) / 8),
-                               .device = (int32_t)device,
-                               .name = DEMO_S_WORLD,
-                               .interface = 5,
-                               .nccl_version = 22809};
-    struct hm_def_device gpu = {.memory_bytes = UINT64_C(80) << 30,
-                                .device = device,
-                                .name = DEMO_S_GPU,
-                                .n_sm = 132,
-                                .cc = 90,
-                                .clock_khz = 1980000};
-    gpu.uuid[0] = 0xd3;
-    gpu.uuid[14] = (uint8_t)(rank >> 8);
-    gpu.uuid[15] = (uint8_t)rank;
-    if (!s)
-        s = hm_rankfile_define(rf, HM_DEF_COMM, 0, &comm, sizeof(comm));
-    if (!s)
-        s = hm_rankfile_define(rf, HM_DEF_DEVICE, 0, &gpu, sizeof(gpu));
-    return s;
+    struct sink *s = ctx;
+    if (s->identity)
+        return put(ctx, ev);
+    struct hm_event own = *ev;
+    own.t_ns = hm_demo_clock(s->sim, s->rank, ev->t_ns);
+    if (ev->dur_ns != HM_DUR_OPEN)
+        own.dur_ns = hm_demo_clock(s->sim, s->rank, ev->t_ns + ev->dur_ns) - own.t_ns;
+    return put(ctx, &own);
 }
 
-static hm_status_t write_rank(const struct hm_demo *d, uint32_t rank, const int64_t *last,
-                              const char *dir)
+static int has_kind(const struct hm_demo *d, enum hm_demo_kind kind, uint32_t rank)
 {
-    struct hm_rank_meta meta = {.rank = (int32_t)rank,
-                                .n_ranks = (int32_t)d->n_ranks,
-                                .local_rank = (int32_t)(rank % 8),
-                                .pid = (int32_t)(1000 + rank),
-                                .nonce = d->seed,
-                                .source = HM_SOURCE_DEMO};
-    struct hm_demo_rank r;
-    hm_demo_rank_init(d, rank, &r);
-    meta.start_raw_ns = r.host_ns;
-    meta.start_real_ns = REAL_START;
-    /* one clock for all: the demo is about stragglers, not about clocks */
-    snprintf(meta.host, sizeof(meta.host), "demo%02u", rank / 8);
-    snprintf(meta.boot_id, sizeof(meta.boot_id), "demo");
-    snprintf(meta.run_id, sizeof(meta.run_id), "demo-%" PRIu64, d->seed);
-    snprintf(meta.program, sizeof(meta.program), "hindmost demo");
+    for (uint32_t i = 0; i < d->n_faults; i++)
+        if (d->fault[i].kind == kind && d->fault[i].rank == rank)
+            return 1;
+    return 0;
+}
+
+static int any_clock(const struct hm_demo *d)
+{
+    for (uint32_t i = 0; i < d->n_faults; i++)
+        if (d->fault[i].kind == HM_DEMO_CLOCK_OFFSET || d->fault[i].kind == HM_DEMO_CLOCK_DRIFT)
+            return 1;
+    return d->clocks != HM_DEMO_ONE_CLOCK;
+}
+
+static void facts(const struct hm_demo_sim *sim, uint32_t rank, uint32_t attempt,
+                  struct hm_rank_meta *m)
+{
+    const struct hm_demo *d = sim->demo;
+    uint32_t node = d->node_ranks ? d->node_ranks : 8;
+    int own_clock = d->clocks != HM_DEMO_ONE_CLOCK, leads = own_clock && rank % node == 0;
+    int64_t start = sim->step_end_ns[0] == INT64_MIN ? sim->stuck_ns : sim->step_end_ns[0];
+    *m = (struct hm_rank_meta){.rank = (int32_t)rank,
+                               .n_ranks = (int32_t)d->n_ranks,
+                               .local_rank = (int32_t)(rank % node),
+                               .pid = (int32_t)(1000 + rank + attempt * 100000),
+                               .nonce = d->seed + attempt,
+                               .source = HM_SOURCE_DEMO,
+                               .domain_leader = (uint32_t)leads};
+    m->leader_index = leads ? rank / node : own_clock ? HM_NO_ID : 0;
+    m->start_raw_ns = hm_demo_clock(sim, rank, start - 1000000000);
+    m->start_real_ns = REAL_START + attempt * INT64_C(600000000000);
+    snprintf(m->host, sizeof(m->host), "demo%02u", rank / node);
+    if (own_clock)
+        snprintf(m->boot_id, sizeof(m->boot_id), "demo%02u", rank / node);
+    else
+        snprintf(m->boot_id, sizeof(m->boot_id), "demo");
+    snprintf(m->run_id, sizeof(m->run_id), "demo-%" PRIu64, d->seed);
+    snprintf(m->program, sizeof(m->program), "hindmost demo");
+}
+
+/* Writers note the time once in a while, also when the job stands still. */
+static hm_status_t heartbeat(struct sink *s)
+{
+    struct hm_event ev = {.t_ns = s->sim->stuck_ns + INT64_C(120000000000),
+                          .kind = HM_EV_CLOCK_SNAPSHOT};
+    return out(s, &ev);
+}
+
+static hm_status_t write_rank(const struct hm_demo_sim *sim, uint32_t rank, uint32_t attempt,
+                              int cut, const char *dir)
+{
+    const struct hm_demo *d = sim->demo;
+    struct hm_rank_meta meta;
+    uint64_t lost[HM_N_LOST] = {0}, n_lost = 0;
+    int stuck = 0;
     struct sink *sink = calloc(1, sizeof(*sink));
     if (!sink)
         return hm_fail(HM_E_NOMEM, "demo", "out of memory");
+    sink->sim = sim;
+    sink->rank = rank;
+    sink->identity = !any_clock(d);
+    facts(sim, rank, attempt, &meta);
     hm_status_t s = hm_rankfile_create(dir, &meta, &sink->rf);
     if (s) {
         free(sink);
         return s;
     }
-    s = define(sink->rf, d, rank);
-    for (uint32_t step = 0; step < d->n_steps && !s; step++) {
-        struct hm_demo_half half = {{0}, {0}};
-        uint32_t first = r.correlation;
-        s = hm_demo_step_begin(d, &r, step, &half, out, sink);
-        /* launches are numbered in the order they were made: 2 kernels a forward layer, then
-         * after every HM_DEMO_LAYERS_PER_BUCKET kernels of backward a collective */
-        for (uint32_t b = 0; b < HM_DEMO_BUCKETS && !s; b++) {
-            uint32_t correlation =
-                first + 2 * HM_DEMO_LAYERS + (b + 1) * (HM_DEMO_LAYERS_PER_BUCKET + 1);
-            int64_t start = hm_demo_bucket_start(&r, &half, b);
-            s = hm_demo_bucket_end(d, &r, step, b, start, last[step * HM_DEMO_BUCKETS + b],
-                                   correlation, out, sink);
-        }
-        if (!s)
-            s = hm_demo_step_end(d, &r, step, out, sink);
-    }
+    s = hm_demo_define(sink->rf, sim, rank);
+    if (!s && d->clocks == HM_DEMO_PROBED && meta.domain_leader && rank)
+        s = hm_demo_probes(sim, rank, put, sink);
+    if (!s)
+        s = hm_demo_sim_rank(sim, rank, out, sink, &n_lost, &stuck);
+    if (!s && stuck)
+        s = heartbeat(sink);
     if (!s && sink->n)
         s = hm_rankfile_append(sink->rf, sink->ev, sink->n);
+    lost[HM_LOST_POOL_FULL] = n_lost;
+    if (!s && n_lost)
+        s = hm_rankfile_lost(sink->rf, lost);
     if (s)
         hm_rankfile_discard(sink->rf);
     else
-        s = hm_rankfile_close(sink->rf, HM_END_CLEAN);
+        s = hm_rankfile_close(sink->rf, stuck                                    ? HM_END_TERM
+                                        : cut || has_kind(d, HM_DEMO_HANG, rank) ? HM_END_DIED
+                                                                                 : HM_END_CLEAN);
     free(sink);
     return s;
 }
 
-static hm_status_t write_truth(const struct hm_demo *d, const struct hm_demo_truth *t,
-                               const char *dir)
+static hm_status_t write_ranks(const struct hm_demo *d, uint32_t attempt, int cut, const char *dir)
 {
-    static const char *const kind[] = {"slow_gpu", "slow_input", "late_launch", "more_work"};
-    char path[1200];
-    snprintf(path, sizeof(path), "%s/truth.json", dir);
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return hm_fail(HM_E_IO, path, "cannot be written: %s", strerror(errno));
-    fprintf(f, "{\"ranks\": %u, \"steps\": %u, \"seed\": %" PRIu64 ",\n \"faults\": [", d->n_ranks,
-            d->n_steps, d->seed);
-    for (uint32_t i = 0; i < d->n_faults; i++)
-        fprintf(f, "%s{\"kind\": \"%s\", \"rank\": %u, \"value\": %g, \"from_step\": %u}",
-                i ? ", " : "", kind[d->fault[i].kind], d->fault[i].rank, d->fault[i].value,
-                d->fault[i].from_step);
-    fprintf(f,
-            "],\n \"total_ns\": %" PRId64 ", \"repaired_ns\": %" PRId64 ", \"gain_ns\": %" PRId64
-            "}\n",
-            t->total_ns, t->repaired_ns, t->total_ns - t->repaired_ns);
-    int bad = ferror(f);
-    if (fclose(f) || bad)
-        return hm_fail(HM_E_IO, path, "cannot be written");
-    return HM_OK;
+    struct hm_demo_sim sim;
+    hm_status_t s = hm_demo_sim_run(d, 0, 0, &sim);
+    if (s)
+        return s;
+    for (uint32_t i = 0; i < d->n_ranks && !s; i++)
+        if ((!d->one_only || i == d->only) && !has_kind(d, HM_DEMO_MISSING, i))
+            s = write_rank(&sim, i, attempt, cut, dir);
+    hm_demo_sim_fini(&sim);
+    return s;
 }
 
 hm_status_t hm_demo_write(const struct hm_demo *d, const char *dir)
 {
+    hm_status_t s = hm_demo_check(d);
+    if (s)
+        return s;
     if (mkdir(dir, 0755)) {
         if (errno == EEXIST)
             return hm_fail(HM_E_DATA, dir, "exists already; name a new folder");
         return hm_fail(HM_E_IO, dir, "cannot be made: %s", strerror(errno));
     }
-    int64_t *last = malloc(((size_t)d->n_steps * HM_DEMO_BUCKETS + 1) * sizeof(*last));
-    int64_t *end = malloc(((size_t)d->n_steps + 1) * sizeof(*end));
-    hm_status_t s = last && end ? meet(d, last, end) : hm_fail(HM_E_NOMEM, "demo", "out of memory");
-    for (uint32_t i = 0; i < d->n_ranks && !s; i++)
-        s = write_rank(d, i, last, dir);
-    struct hm_demo_truth truth;
+    if (d->restart_step) { /* the attempt before: the same job, cut short */
+        struct hm_demo before = *d;
+        before.n_steps = d->restart_step;
+        s = write_ranks(&before, 0, 1, dir);
+    }
     if (!s)
-        s = hm_demo_truth(d, &truth);
-    if (!s)
-        s = write_truth(d, &truth, dir);
-    free(last);
-    free(end);
-    return s;
+        s = write_ranks(d, d->restart_step ? 1 : 0, 0, dir);
+    return s ? s : hm_demo_truth_write(d, dir);
 }
