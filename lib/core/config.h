@@ -27,6 +27,8 @@ struct hm_config {
     int32_t digest;    /* 1 = three lines at the end */
     char cupti[1024];  /* path of libcupti; empty = search */
     char writer[1024]; /* path of hindmost-writer; empty = beside the library */
+    int32_t health;    /* 1 = sample host, container and GPU */
+    char nvml[1024];   /* path of libnvidia-ml; empty = search */
 };
 
 enum hm_origin { HM_FROM_DEFAULT, HM_FROM_FILE, HM_FROM_ENV, HM_FROM_OPTION };

@@ -49,7 +49,8 @@ uint16_t hm_cupti_need(unsigned kind)
     static const uint16_t need[HM_CUPTI_N_KINDS] = {
         [HM_CUPTI_KERNEL] = 120,  [HM_CUPTI_MEMCPY] = 64,   [HM_CUPTI_MEMCPY2] = 72,
         [HM_CUPTI_MEMSET] = 64,   [HM_CUPTI_DRIVER] = 40,   [HM_CUPTI_RUNTIME] = 40,
-        [HM_CUPTI_EXTERNAL] = 24, [HM_CUPTI_OVERHEAD] = 40, [HM_CUPTI_SYNC] = 40};
+        [HM_CUPTI_EXTERNAL] = 24, [HM_CUPTI_OVERHEAD] = 40, [HM_CUPTI_SYNC] = 40,
+        [HM_CUPTI_DEVICE] = 144};
     return kind < HM_CUPTI_N_KINDS ? need[kind] : 0;
 }
 
@@ -360,9 +361,27 @@ static void on_api(struct hm_cupti_reader *r, const uint8_t *rec, uint32_t domai
     r->api_external = external;
 }
 
+/* A GPU, said once: CUPTI's number for it, its UUID, what it is. The name is CUPTI's memory. */
+static void on_device(const uint8_t *rec)
+{
+    const char *name;
+    memcpy(&name, rec + 136, sizeof(name));
+    struct hm_def_device def = {.memory_bytes = get64(rec + 16),
+                                .device = get32(rec + 112),
+                                .name = name ? hm_name(name, strnlen(name, 256)) : HM_NO_ID,
+                                .pci_domain = HM_NO_ID,
+                                .n_sm = get32(rec + 44),
+                                .cc = get32(rec + 104) * 10 + get32(rec + 108)};
+    memcpy(def.uuid, rec + 120, sizeof(def.uuid));
+    hm_define(HM_DEF_DEVICE, &def, sizeof(def));
+}
+
 static void on_record(struct hm_cupti_reader *r, uint32_t kind, const uint8_t *rec, uint16_t size)
 {
     switch (kind) {
+    case HM_CUPTI_DEVICE:
+        on_device(rec);
+        break;
     case HM_CUPTI_KERNEL:
         on_kernel(r, rec, size);
         break;

@@ -15,6 +15,7 @@ enum hm_cupti_kind {
     HM_CUPTI_MEMSET = 2,
     HM_CUPTI_DRIVER = 4,
     HM_CUPTI_RUNTIME = 5,
+    HM_CUPTI_DEVICE = 8,
     HM_CUPTI_KERNEL = 10,
     HM_CUPTI_OVERHEAD = 17,
     HM_CUPTI_MEMCPY2 = 22,

@@ -138,6 +138,7 @@ static int enable_kinds(const char **what_p)
     int rc = enable(HM_CUPTI_KERNEL, "kernel", 1);
     if (rc)
         return rc;
+    enable(HM_CUPTI_DEVICE, "device", 0);
     enable(HM_CUPTI_MEMCPY, "memcpy", 0);
     enable(HM_CUPTI_MEMCPY2, "peer copy", 0);
     enable(HM_CUPTI_MEMSET, "memset", 0);

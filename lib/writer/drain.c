@@ -50,7 +50,9 @@ static int ids_ok(const struct hm_writer *w, const struct hm_event *ev)
     case HM_EV_STEP:
         return id_ok(w, HM_DEF_STRING, ev->u.step.name);
     case HM_EV_COUNTER:
-        return id_ok(w, HM_DEF_STRING, ev->u.counter.name);
+        return id_ok(w, HM_DEF_STRING, ev->u.counter.name) &&
+               id_ok(w, HM_DEF_STRING, ev->u.counter.domain) &&
+               id_ok(w, HM_DEF_STRING, ev->u.counter.unit);
     default:
         return 1;
     }

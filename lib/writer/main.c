@@ -1,9 +1,10 @@
 /* hindmost-writer: started by the recorder, one per training process, outlives its death.
  *
- * Box: lib/writer. One thread. File descriptor 3 is the pool's memfd, 4 the read end of a pipe
- * whose other end is the recorder's; no arguments, no settings from the environment: all else
- * stands in the pool. The process we serve has ended at the first of: phase FINISHING (exit), end
- * of the pipe (exec too; forked children may hold it open), pidfd readable (death; not exec).
+ * Box: lib/writer. One thread (nvml.c has another). File descriptor 3 is the pool's memfd, 4 the
+ * read end of a pipe whose other end is the recorder's; no arguments, no settings from the
+ * environment: all else stands in the pool. The process we serve has ended at the first of: phase
+ * FINISHING (exit), end of the pipe (exec too; forked children may hold it open), pidfd readable
+ * (death; not exec).
  */
 #include "core/clock.h"
 #include "writer/writer.h"
@@ -174,6 +175,63 @@ static hm_status_t open_file(struct hm_writer *w)
     return HM_OK;
 }
 
+static void add_counter(void *ctx, const struct hm_sample *sample)
+{
+    struct hm_writer *w = ctx;
+    struct hm_defs *defs = &w->view.defs;
+    struct hm_event ev;
+    memset(&ev, 0, sizeof(ev));
+    ev.t_ns = hm_now();
+    ev.kind = HM_EV_COUNTER;
+    ev.track = w->track;
+    for (uint32_t i = 0; sample->tid && i < w->view.n_threads; i++)
+        if (atomic_load_explicit(&w->view.thread[i].tid, memory_order_acquire) == sample->tid)
+            ev.track = w->view.thread[i].track;
+    ev.u.counter.value.i = sample->value;
+    ev.u.counter.name =
+        hm_defs_intern(defs, HM_DEF_STRING, sample->name, (uint32_t)strlen(sample->name));
+    ev.u.counter.domain = hm_defs_intern(defs, HM_DEF_STRING, "health", 6);
+    ev.u.counter.unit =
+        hm_defs_intern(defs, HM_DEF_STRING, sample->unit, (uint32_t)strlen(sample->unit));
+    hm_writer_append(w, &ev, 1);
+}
+
+/* The GPU whose streams are used, once CUPTI has said which one that is. */
+static void find_gpu(struct hm_writer *w)
+{
+    const struct hm_def_track *track;
+    const struct hm_def_device *device;
+    uint32_t len, used = HM_NO_ID;
+    for (uint32_t id = 0; id < w->n_defined[HM_DEF_TRACK] && used == HM_NO_ID; id++)
+        if (!hm_defs_get(&w->view.defs, HM_DEF_TRACK, id, (const void **)&track, &len) &&
+            len == sizeof(*track) && track->type == HM_TRACK_STREAM)
+            used = track->device;
+    for (uint32_t id = 0; id < w->n_defined[HM_DEF_DEVICE] && used != HM_NO_ID; id++)
+        if (!hm_defs_get(&w->view.defs, HM_DEF_DEVICE, id, (const void **)&device, &len) &&
+            len == sizeof(*device) && device->device == used) {
+            hm_health_gpu(w->health, device->uuid, w->config.nvml);
+            w->has_gpu = 1;
+            return;
+        }
+}
+
+static void sample_health(struct hm_writer *w, int64_t now)
+{
+    enum { MAX = 4 };
+    uint32_t tid[MAX], n = 0;
+    if (!w->health)
+        return;
+    if (!w->has_gpu)
+        find_gpu(w);
+    for (uint32_t i = 0; i < w->view.n_threads && n < MAX; i++) {
+        const struct hm_thread *row = &w->view.thread[i];
+        uint32_t id = atomic_load_explicit(&row->tid, memory_order_acquire);
+        if (id && row->track != HM_NO_ID)
+            tid[n++] = id;
+    }
+    hm_health_tick(w->health, now, tid, n, add_counter, w);
+}
+
 /* 0 = still there. The phase is read last: whoever says FINISHING closes the pipe after it. */
 static int has_ended(const struct hm_writer *w, int pidfd, enum hm_end *why_p)
 {
@@ -240,6 +298,7 @@ static enum hm_end serve(struct hm_writer *w, int pidfd)
             snapshot_at = now + SNAPSHOT;
         }
         hm_writer_drain(w, 0);
+        sample_health(w, now);
         if (atomic_load_explicit(&pool->known, memory_order_acquire) != w->known) {
             read_known(w);
             hm_rankfile_meta(w->file, &w->meta);
@@ -317,11 +376,15 @@ static int run(struct hm_writer *w)
     }
     make_pages(w);
     close(POOL_FD);
+    if (w->config.health)
+        w->health = hm_health_create("", pool->pid, w->meta.local_rank <= 0);
     if (atomic_compare_exchange_strong(&pool->phase, &starting, HM_PHASE_OPEN))
         wake(&pool->phase);
     enum hm_end why = serve(w, pidfd);
     s = finish(w, why);
     set_phase(w, s ? HM_PHASE_FAILED : HM_PHASE_CLOSED);
+    if (!hm_health_destroy(w->health)) /* the driver does not return: nor shall its exit handlers */
+        _exit(hm_status_exit(s));
     return hm_status_exit(s);
 }
 

@@ -1,7 +1,8 @@
 /* The writer process: takes a rank's events out of the pool and into its file.
  *
- * Box: lib/writer. One thread. Invariant: what the pool says is copied and checked before it is
- * used; one bad event or full disk never ends the process, it is counted.
+ * Box: lib/writer. One thread, and one inside the GPU's driver (nvml.c). Invariant: what the pool
+ * says is copied and checked before it is used; one bad event or full disk never ends the process,
+ * it is counted.
  */
 #ifndef HM_WRITER_H
 #define HM_WRITER_H
@@ -9,6 +10,7 @@
 #include "core/config.h"
 #include "core/pool.h"
 #include "store/rankfile.h"
+#include "writer/health.h"
 
 struct hm_writer {
     struct hm_pool_view view;
@@ -19,6 +21,8 @@ struct hm_writer {
     uint32_t n_defined[HM_N_DEFS];   /* definitions in the file */
     uint32_t n_notes, known;         /* notes in the file; known bits in meta */
     uint32_t track;                  /* definition of the writer's own track */
+    struct hm_health *health;        /* NULL = off */
+    int has_gpu;                     /* health knows which */
     uint64_t n_events, n_gpu, n_bad; /* appended; kernels and NCCL operations of them; refused */
     int said_bad, said_io;           /* each is noted once */
 };

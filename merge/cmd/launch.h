@@ -23,6 +23,8 @@
     X(clock_window_ms, "clock-window-ms", "MS", "time between clock probe windows")         \
     X(digest, "digest", "on|off", "print three lines at the end")                           \
     X(cupti, "cupti", "FILE", "libcupti to use")                                            \
+    X(health, "health", "on|off", "sample the host, the container and the GPU")             \
+    X(nvml, "nvml", "FILE", "libnvidia-ml to use")                                          \
     X(writer, "writer", "FILE", "hindmost-writer to use")
 
 struct hm_launch_args {

@@ -3,10 +3,10 @@
  * Box: merge/timeline. One thread per sink.
  * Object form, strict JSON; X events, flows s and f, instants, counters and metadata, no B and E;
  * pid = rank + 1 (0 is special to Perfetto). Times are us relative to the run's first instant, by
- * integer arithmetic on a grid of 2^-12 us: exact when rounded to ns, and exact as doubles (up to 25
- * days), so that a reader that adds ts and dur meets the ts of the slice that follows. A rank's part
- * is one gzip member. The ends of all arrows come after all ranks, so that every s stands before its
- * f.
+ * integer arithmetic on a grid of 2^-12 us: exact when rounded to ns, and exact as doubles (up to
+ * 25 days), so that a reader that adds ts and dur meets the ts of the slice that follows. A rank's
+ * part is one gzip member. The ends of all arrows come after all ranks, so that every s stands
+ * before its f.
  */
 #include "timeline/chrome.h"
 

@@ -105,7 +105,7 @@ CALL(cuptiActivityEnableAllSyncRecords, uint8_t on)
     return 0;
 }
 static const uint16_t sizes[] = {
-    [1] = 96, [2] = 88, [4] = 40, [5] = 40, [10] = 216, [17] = 56, [22] = 96, [38] = 56, [39] = 24};
+    [1] = 96, [2] = 88, [4] = 40, [5] = 40, [8] = 184, [10] = 216, [17] = 56, [22] = 96, [38] = 56, [39] = 24};
 CALL(cuptiActivityGetNextRecord, uint8_t *buffer, size_t valid, void **record)
 {
     uint8_t *at = buffer;

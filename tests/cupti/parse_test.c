@@ -61,6 +61,13 @@ OFF(Memcpy, correlationId, 44);
 OFF(Memcpy6, graphNodeId, 64);
 OFF(Memcpy6, graphId, 72);
 OFF(Memcpy6, copyCount, 88);
+OFF(Device5, globalMemorySize, 16);
+OFF(Device5, numMultiprocessors, 44);
+OFF(Device5, computeCapabilityMajor, 104);
+OFF(Device5, computeCapabilityMinor, 108);
+OFF(Device5, id, 112);
+OFF(Device5, uuid, 120);
+OFF(Device5, name, 136);
 OFF(MemcpyPtoP4, srcDeviceId, 44);
 OFF(MemcpyPtoP4, dstDeviceId, 52);
 OFF(MemcpyPtoP4, correlationId, 60);
@@ -97,6 +104,7 @@ OFF(Synchronization2, cudaEventId, 36);
 OFF(Synchronization2, cudaEventSyncId, 40);
 OFF(Synchronization2, returnValue, 48);
 SAME(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, HM_CUPTI_KERNEL);
+SAME(CUPTI_ACTIVITY_KIND_DEVICE, HM_CUPTI_DEVICE);
 SAME(CUPTI_ACTIVITY_KIND_MEMCPY, HM_CUPTI_MEMCPY);
 SAME(CUPTI_ACTIVITY_KIND_MEMCPY2, HM_CUPTI_MEMCPY2);
 SAME(CUPTI_ACTIVITY_KIND_MEMSET, HM_CUPTI_MEMSET);
@@ -132,6 +140,7 @@ static void setup(void)
     reader.now_ns = T0 + INT64_C(10000000000);
     reader.api_name = name_of;
     reader.size[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] = sizeof(CUpti_ActivityKernel10);
+    reader.size[CUPTI_ACTIVITY_KIND_DEVICE] = sizeof(CUpti_ActivityDevice5);
     reader.size[CUPTI_ACTIVITY_KIND_MEMCPY] = sizeof(CUpti_ActivityMemcpy6);
     reader.size[CUPTI_ACTIVITY_KIND_MEMCPY2] = sizeof(CUpti_ActivityMemcpyPtoP4);
     reader.size[CUPTI_ACTIVITY_KIND_MEMSET] = sizeof(CUpti_ActivityMemset4);
@@ -241,6 +250,31 @@ Test(cupti, kernel_fields)
     cr_assert_eq(track->context, 1);
     cr_assert_eq(track->stream, 14);
     cr_assert_eq(double_lost(HM_LOST_CUPTI_UNREAD), 0);
+}
+
+Test(cupti, a_device_is_defined_once)
+{
+    CUpti_ActivityDevice5 d;
+    memset(&d, 0, sizeof(d));
+    d.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+    d.id = 3;
+    d.globalMemorySize = UINT64_C(85899345920);
+    d.numMultiprocessors = 132;
+    d.computeCapabilityMajor = 9;
+    d.computeCapabilityMinor = 0;
+    d.name = "NVIDIA H100 80GB HBM3";
+    memcpy(d.uuid.bytes, "0123456789abcdef", 16);
+    add(&d, sizeof(d));
+    add(&d, sizeof(d));
+    cr_assert_eq(hm_cupti_parse(&reader, buffer, used), 2);
+    const struct hm_def_device *def = double_def(HM_DEF_DEVICE, 0);
+    cr_assert_eq(def->device, 3);
+    cr_assert_eq(def->memory_bytes, UINT64_C(85899345920));
+    cr_assert_eq(def->n_sm, 132);
+    cr_assert_eq(def->cc, 90);
+    cr_assert_eq(memcmp(def->uuid, "0123456789abcdef", 16), 0);
+    cr_assert_str_eq(double_text(def->name), "NVIDIA H100 80GB HBM3");
+    cr_assert_eq(atomic_load(&hm.view.defs.head->n[HM_DEF_DEVICE]), 1);
 }
 
 /* A release's record is a prefix of the next one's: what it lacks stays zero. */
@@ -529,7 +563,7 @@ Test(cupti, noise)
         for (size_t at = 0; at + 8 <= 512; at += 8) { /* make most kinds known, no name a pointer */
             uint32_t kind = (uint32_t)(b[at] % 48);
             memcpy(b + at, &kind, 4);
-            if (kind == HM_CUPTI_KERNEL)
+            if (kind == HM_CUPTI_KERNEL || kind == HM_CUPTI_DEVICE)
                 b[at] = HM_CUPTI_DRIVER;
         }
         n = hm_cupti_parse(&reader, b, x % 513);

@@ -67,8 +67,9 @@ Test(cupti_start, records_launch_kernel_and_external_id, .init = load)
     cr_assert_eq(the_fake->attributes, 1u << 5 | 1u << 9);
     cr_assert_eq(the_fake->thread_id_type, 1);
     cr_assert_eq(the_fake->launch_traced, 3);
-    /* MEMCPY MEMSET KERNEL OVERHEAD MEMCPY2 SYNC EXTERNAL, and neither API kind as a whole */
-    cr_assert_eq(the_fake->enabled, 1u << 1 | 1u << 2 | 1u << 10 | 1u << 17 | 1u << 22 |
+    /* MEMCPY MEMSET DEVICE KERNEL OVERHEAD MEMCPY2 SYNC EXTERNAL, and neither API kind as a whole
+     */
+    cr_assert_eq(the_fake->enabled, 1u << 1 | 1u << 2 | 1u << 8 | 1u << 10 | 1u << 17 | 1u << 22 |
                                         UINT64_C(1) << 38 | UINT64_C(1) << 39);
     ops()->push(77);
     launch("nccl_kernel", 5000);

@@ -37,7 +37,8 @@ class Python(unittest.TestCase):
 
     def run_it(self, command, env=None, code=0):
         full = {k: v for k, v in os.environ.items() if not k.startswith("HINDMOST")}
-        full.update({"HINDMOST_OUT": self.out, "HINDMOST_DIGEST": "0"}, **(env or {}))
+        full.update({"HINDMOST_OUT": self.out, "HINDMOST_DIGEST": "0",
+                     "HINDMOST_HEALTH": "off"}, **(env or {}))
         done = subprocess.run(command, capture_output=True, text=True, env=full, timeout=200,
                               cwd=self.top.name)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)

@@ -90,6 +90,14 @@ VGPU_API cudaError_t cudaGetDevice(int *device)
     return vgpu_leave(cbid, c, cudaSuccess);
 }
 
+VGPU_API void vgpu_uuid(uint8_t uuid[16])
+{
+    int rank = local_rank();
+    memset(uuid, 0, 16);
+    memcpy(uuid, "virtual-gpu", 11);
+    memcpy(uuid + 12, &rank, 4);
+}
+
 VGPU_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     uint32_t cbid = VGPU_CBID(cudaGetDeviceProperties_v12000), c = vgpu_enter(cbid);
@@ -97,15 +105,13 @@ VGPU_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int de
         return vgpu_leave(cbid, c, cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "virtual");
-    memcpy(prop->uuid.bytes, "virtual-gpu", 11);
-    int rank = local_rank();
-    memcpy(prop->uuid.bytes + 12, &rank, 4);
+    vgpu_uuid((uint8_t *)prop->uuid.bytes);
     prop->major = 9;
     prop->warpSize = 32;
     prop->multiProcessorCount = 1;
     prop->maxThreadsPerBlock = 1024;
     prop->totalGlobalMem = (size_t)1 << 30;
-    prop->pciBusID = rank + 1;
+    prop->pciBusID = local_rank() + 1;
     prop->unifiedAddressing = prop->concurrentKernels = prop->asyncEngineCount = 1;
     return vgpu_leave(cbid, c, cudaSuccess);
 }

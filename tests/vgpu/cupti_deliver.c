@@ -376,12 +376,30 @@ static void api_exit(uint32_t domain, uint32_t cbid, uint32_t correlation, int r
     put(h, &r);
 }
 
+/* The device, before its first work. */
+static void tell_device(void)
+{
+    static _Atomic int told;
+    if (!cupti_kind_on(CUPTI_ACTIVITY_KIND_DEVICE) || atomic_exchange(&told, 1))
+        return;
+    union cupti_record r = {0};
+    r.device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+    r.device.globalMemorySize = (uint64_t)1 << 30;
+    r.device.numMultiprocessors = 1;
+    r.device.computeCapabilityMajor = 9;
+    r.device.name = "virtual";
+    if (vgpu_uuid)
+        vgpu_uuid((uint8_t *)r.device.uuid.bytes);
+    put(&device, &r);
+}
+
 static void work_done(uint32_t kind, uint32_t stream, uint32_t correlation, int64_t start,
                       int64_t end, const struct vgpu_work *facts)
 {
     static _Atomic unsigned n;
     if (!cupti_kind_on(kind) || !atomic_load_explicit(&started, memory_order_acquire))
         return;
+    tell_device();
     unsigned nth = atomic_fetch_add(&n, 1);
     if (cupti_scenario.drop && nth % 10 == 9) {
         atomic_fetch_add(&dropped, 1);

@@ -40,6 +40,7 @@ union cupti_record {
     CUpti_ActivityMemset4 fill;
     CUpti_ActivityAPI api;
     CUpti_ActivityExternalCorrelation external;
+    CUpti_ActivityDevice5 device;
 };
 void cupti_layout_work(union cupti_record *out, uint32_t kind, uint32_t stream,
                        uint32_t correlation, uint64_t start, uint64_t end,
@@ -57,5 +58,6 @@ CUptiResult cupti_pop(uint32_t kind, uint64_t *id_p);
 /* libcudart's; absent when the library is loaded without it */
 #pragma weak vgpu_set_hooks
 #pragma weak vgpu_now
+#pragma weak vgpu_uuid
 
 #endif

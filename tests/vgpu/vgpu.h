@@ -33,6 +33,8 @@ int64_t vgpu_now(void);
 void vgpu_sleep_until(int64_t t_ns);
 /** Speed of this process's device: factor >= 1 lengthens compute kernels (--slow-gpu). */
 void vgpu_set_slowdown(double factor);
+/** UUID of this process's device. */
+void vgpu_uuid(uint8_t uuid[16]);
 /** Modelled duration 0 for everything (--pace off). */
 int vgpu_paced(void);
 void vgpu_set_paced(int on);
