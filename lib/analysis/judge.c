@@ -85,6 +85,11 @@ void hm_judge_destroy(struct hm_judge *j)
     free(j->step);
     free(j->late);
     free(j->cause_ns);
+    for (uint32_t i = 0; i < j->n_own_members; i++)
+        free(j->own_members[i]);
+    free(j->own_members);
+    free(j->use);
+    hm_roles_clear(&j->roles);
     free(j);
 }
 
@@ -197,6 +202,7 @@ hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
                                  .n_members = l->n_members,
                                  .reference = HM_NO_ID,
                                  .flags = l->flags,
+                                 .pair = l->pair,
                                  .func = l->func};
         for (uint32_t k = 0; k < l->n_present; k++) {
             const struct hm_part *p = &w->part[l->i_part + k];
@@ -315,7 +321,9 @@ hm_status_t hm_judge_result(struct hm_judge *j, struct hm_result *result_p)
     memset(result_p, 0, sizeof(*result_p));
     settle_steps(j);
     hm_judge_clocks(j);
-    hm_status_t st = hm_judge_propagate(j);
+    hm_status_t st = hm_judge_roles(j);
+    if (st == HM_OK)
+        st = hm_judge_propagate(j);
     if (st == HM_OK)
         st = hm_judge_quality(j, result_p);
     if (st == HM_OK)

@@ -8,6 +8,7 @@
 #define HM_ANALYSIS_JUDGE_H
 
 #include "analysis/result.h"
+#include "analysis/roles.h"
 #include "store/rank.h"
 
 /** What is known before judging: identity, data quality, clocks. */
@@ -19,6 +20,7 @@ struct hm_judge_in {
     uint32_t arrival_source;                      /* enum hm_arrival_source, the weakest used */
     const char *step_source;                      /* "marks|nvtx|repetition|none" */
     uint32_t n_steps, n_skipped;
+    const struct hm_mesh *mesh; /* NULL = none given */
 };
 struct hm_judge;
 hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judge_p);

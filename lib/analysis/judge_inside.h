@@ -3,6 +3,7 @@
 #define HM_ANALYSIS_JUDGE_INSIDE_H
 
 #include "analysis/judge.h"
+#include "analysis/roles.h"
 
 /* From here on a clock bound says that the clocks were never compared. */
 #define HM_CLOCK_UNKNOWN_NS INT64_C(1000000000)
@@ -39,6 +40,7 @@ struct hm_jlaunch {
     int64_t median_ns;       /* of local, over the members */
     int64_t floor_median_ns; /* of floor, over the members that have one */
     uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, reference, flags;
+    uint32_t pair, i_use; /* as in hm_arrival; index of its communicator in hm_judge.use */
     uint8_t func, pad[7];
 };
 struct hm_jworker {
@@ -66,11 +68,17 @@ struct hm_judge {
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
     uint32_t clock_suspect, n_sync;
+    struct hm_roles roles;
+    struct hm_comm_use *use; /* [n_uses] communicators by key */
+    uint32_t n_uses, n_own_members, **own_members;
 };
 
 /** Estimator A against B: ends of synchronous launches must agree over the members. Where they do
  *  not, the clock is moved to fit the durations and clock_suspect is set. */
 void hm_judge_clocks(struct hm_judge *j);
+/** Worlds, roles, dimensions. */
+hm_status_t hm_judge_roles(struct hm_judge *j);
+hm_status_t hm_judge_roles_table(struct hm_judge *j, struct hm_result *result);
 /** Fills common, local, excess, waits and their propagation, late[], cause_ns[]. */
 hm_status_t hm_judge_propagate(struct hm_judge *j);
 /** Replays the run with the workers of `repair` [n_workers] as fast as their median peer.

@@ -89,6 +89,8 @@ static hm_status_t rank_table(struct hm_judge *j, struct hm_result *r)
         t->late_ns = q->late_ns;
         t->last_in_steps = q->last_in_steps;
         t->gain_ns = q->gain_ns;
+        t->role = strdup(j->roles.of[j->roles.role[w]].label);
+        t->world = j->roles.world[w];
     }
     return HM_OK;
 }
@@ -169,6 +171,10 @@ static hm_status_t op_row(struct hm_judge *j, struct hm_result *r, const struct 
         return no_memory();
     t->comm = v[0].comm;
     t->func = strdup(func_name(v[0].func));
+    const struct hm_comm_use *u = &j->use[j->launch[v[0].launch].i_use];
+    const char *dim = hm_dim_name((enum hm_dim)u->dim);
+    t->dim = dim ? strdup(dim) : NULL;
+    t->dim_from = dim ? strdup(u->dim_from) : NULL;
     t->n_ranks = j->launch[v[0].launch].n_members;
     t->n = (int64_t)n;
     t->wait_ns = 0;
@@ -322,6 +328,8 @@ static hm_status_t kernel_table(struct hm_judge *j, struct hm_result *r)
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *r)
 {
     hm_status_t st = steps_table(j, r);
+    if (st == HM_OK)
+        st = hm_judge_roles_table(j, r);
     if (st == HM_OK)
         st = rank_table(j, r);
     if (st == HM_OK)
