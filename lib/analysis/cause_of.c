@@ -15,7 +15,11 @@ static const char *const part_name[HM_N_C] = {"compute",
                                               "launch queue",
                                               "serialised launches",
                                               "loading code",
-                                              "host blocked"};
+                                              "host blocked",
+                                              "allocating device memory",
+                                              "host waiting for the device",
+                                              "checkpoint",
+                                              "a profiler's own work"};
 
 /* Cause of the lateness of a set: the largest part, and control kernels where it is compute. */
 hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t first,
@@ -30,7 +34,8 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
         top = part[c] > part[top] ? c : top;
         explained += part[c] > 0 ? part[c] : 0;
     }
-    int64_t host = part[HM_C_HOST] + part[HM_C_BLOCKED] + part[HM_C_SERIAL];
+    int64_t host = part[HM_C_HOST] + part[HM_C_BLOCKED] + part[HM_C_SERIAL] + part[HM_C_ALLOC] +
+                   part[HM_C_SYNC] + part[HM_C_MODULE];
     const char *cause = "unknown";
     double share = explained > 0 ? (double)part[top] / (double)explained : 0;
     f->explained_frac = explained > 0 ? hm_ppb(share) : HM_NONE(HM_NONE_UNKNOWN);
@@ -94,6 +99,14 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
         cause = "queue";
     } else if (top == HM_C_MODULE) {
         cause = "module_load";
+    } else if (top == HM_C_ALLOC) {
+        cause = "allocator";
+    } else if (top == HM_C_SYNC) {
+        cause = "sync";
+    } else if (top == HM_C_CHECKPOINT) {
+        cause = "checkpoint";
+    } else if (top == HM_C_OBSERVER) {
+        cause = "observer";
     } else {
         cause = "mixed";
     }

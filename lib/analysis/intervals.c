@@ -63,12 +63,10 @@ int64_t hm_inside(const struct hm_interval *v, size_t n, int64_t t0_ns, int64_t 
     return t1_ns > t0_ns ? hm_overlap(v, n, &w, 1) : 0;
 }
 
-void hm_partition(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns, int64_t t1_ns,
-                  int64_t out_ns[])
+void hm_cut(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns, int64_t t1_ns,
+            hm_cut_t fn, void *ctx)
 {
     size_t i[8] = {0};
-    for (unsigned k = 0; k <= n_layers; k++)
-        out_ns[k] = 0;
     for (int64_t t = t0_ns; t < t1_ns;) {
         int64_t next = t1_ns;
         unsigned who = n_layers;
@@ -84,7 +82,20 @@ void hm_partition(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns
             if (inside && who == n_layers)
                 who = k;
         }
-        out_ns[who] += next - t;
+        fn(ctx, t, next, who);
         t = next;
     }
+}
+
+static void sum_up(void *ctx, int64_t t0_ns, int64_t t1_ns, unsigned layer)
+{
+    ((int64_t *)ctx)[layer] += t1_ns - t0_ns;
+}
+
+void hm_partition(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns, int64_t t1_ns,
+                  int64_t out_ns[])
+{
+    for (unsigned k = 0; k <= n_layers; k++)
+        out_ns[k] = 0;
+    hm_cut(layer, n_layers, t0_ns, t1_ns, sum_up, out_ns);
 }

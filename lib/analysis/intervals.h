@@ -27,5 +27,9 @@ struct hm_layer {
 };
 void hm_partition(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns, int64_t t1_ns,
                   int64_t out_ns[]);
+/** The same, piece by piece in order of time: layer = n_layers where there is none. */
+typedef void (*hm_cut_t)(void *ctx, int64_t t0_ns, int64_t t1_ns, unsigned layer);
+void hm_cut(const struct hm_layer *layer, unsigned n_layers, int64_t t0_ns, int64_t t1_ns,
+            hm_cut_t fn, void *ctx);
 
 #endif

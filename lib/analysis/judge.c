@@ -166,10 +166,11 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
     q->floor = part_of_arrival(worker, s->floor);
     q->floor_ns = s->floor_ns;
     q->via_node = s->via_node && !HM_IS_NONE(q->node_ns);
-    const int64_t part[HM_N_C] = {s->compute_ns,     s->comm_transfer_ns, s->comm_wait_ns,
-                                  s->memcpy_ns,      s->idle_input_ns,    s->idle_host_ns,
-                                  s->idle_queue_ns,  s->idle_serial_ns,   s->idle_module_ns,
-                                  s->idle_blocked_ns};
+    const int64_t part[HM_N_C] = {s->compute_ns,         s->comm_transfer_ns, s->comm_wait_ns,
+                                  s->memcpy_ns,          s->idle_input_ns,    s->idle_host_ns,
+                                  s->idle_queue_ns,      s->idle_serial_ns,   s->idle_module_ns,
+                                  s->idle_blocked_ns,    s->idle_alloc_ns,    s->idle_sync_ns,
+                                  s->idle_checkpoint_ns, s->idle_observer_ns};
     memcpy(q->part_ns, part, sizeof(part));
 }
 

@@ -8,19 +8,6 @@
 /* From here on a clock bound says that the clocks were never compared. */
 #define HM_CLOCK_UNKNOWN_NS INT64_C(1000000000)
 
-enum {
-    HM_C_COMPUTE,
-    HM_C_TRANSFER,
-    HM_C_WAIT,
-    HM_C_COPY,
-    HM_C_INPUT,
-    HM_C_HOST,
-    HM_C_QUEUE,
-    HM_C_SERIAL,
-    HM_C_MODULE,
-    HM_C_BLOCKED,
-    HM_N_C
-};
 /* A worker's part in a launch. */
 struct hm_jpart {
     int64_t start_ns, end_ns, ready_ns, carry_ns, wait_ns;

@@ -30,8 +30,27 @@ struct hm_annot {
     uint16_t flags;
     uint8_t device, pad;
 }; /* 32: what the others make of it, same index; flags: tie, late, reference ... */
+/* What a gate chain is made of. */
+enum hm_chain_part {
+    HM_C_COMPUTE,
+    HM_C_TRANSFER,
+    HM_C_WAIT,
+    HM_C_COPY,
+    HM_C_INPUT,
+    HM_C_HOST,
+    HM_C_QUEUE,
+    HM_C_SERIAL,
+    HM_C_MODULE,
+    HM_C_BLOCKED,
+    HM_C_ALLOC,
+    HM_C_SYNC,
+    HM_C_CHECKPOINT,
+    HM_C_OBSERVER,
+    HM_N_C
+};
 struct hm_segment {
-    /* The parts from compute_ns to idle_blocked_ns sum to start - carry. */
+    /* The parts from compute_ns to idle_blocked_ns, and those at the end, sum to start - carry:
+     * hm_segment_sum(). */
     int64_t carry_ns, compute_ns, comm_transfer_ns, comm_wait_ns, memcpy_ns, idle_input_ns,
         idle_host_ns, idle_queue_ns, idle_serial_ns, idle_module_ns, idle_blocked_ns;
     int64_t ready_ns; /* when this worker's own work let it arrive; start is this or later */
@@ -44,14 +63,36 @@ struct hm_segment {
     int64_t node_ns, floor_ns; /* HM_NONE = no such compute, no such floor */
     uint32_t floor;            /* HM_NO_ID = none */
     uint8_t gate, via_node;    /* enum hm_gate; 1: the arrival rests on that compute */
-    uint8_t pad[2];
-}; /* 144: the end of the base (when its gate chain last rested on others) -> arrival */
+    uint8_t host_class;        /* enum hm_host_class of host_name */
+    uint8_t pad;
+    int64_t idle_alloc_ns, idle_sync_ns, idle_checkpoint_ns, idle_observer_ns;
+    int64_t host_name_ns; /* the named call or range that took most of the idle parts */
+    uint32_t host_name;   /* string, or HM_HOST_NAME_MPI | function; HM_NO_ID = none */
+    uint32_t pad2;
+}; /* 192: the end of the base (when its gate chain last rested on others) -> arrival */
+/* Why a device had nothing to run. */
+enum hm_idle {
+    HM_IDLE_CHECKPOINT,
+    HM_IDLE_INPUT,
+    HM_IDLE_SERIAL,
+    HM_IDLE_ALLOC,
+    HM_IDLE_MODULE,
+    HM_IDLE_SYNC,
+    HM_IDLE_BLOCKED,
+    HM_IDLE_OBSERVER,
+    HM_IDLE_HOST,
+    HM_IDLE_QUEUE, /* launched, not started */
+    HM_IDLE_N
+};
 struct hm_step_part {
     int64_t t0_ns, t1_ns, compute_ns, transfer_ns, wait_ns, memcpy_ns, idle_ns, comm_ns, overlap_ns,
         stall_ns, blocking_ns, host_sync_ns, input_ns, peak_bytes;
     uint32_t device, flags, step, n_kernels;
-}; /* 128: one worker, one step; compute..idle sum to t1 - t0; flags: warm-up, our own flush inside
-    */
+    /* host time of the launching threads, whatever the device did meanwhile */
+    int64_t alloc_ns, module_ns, blocked_ns, checkpoint_ns;
+    /* idle_ns by reason; what they do not add up to is not explained */
+    int64_t idle_by_ns[HM_IDLE_N];
+}; /* one worker, one step; compute..idle sum to t1 - t0; flags: warm-up, our own flush inside */
 struct hm_launch {
     uint64_t comm;
     uint32_t seq, pair;
@@ -93,10 +134,18 @@ struct hm_kernel_stat {
     uint32_t n_all, pad;
 }; /* 240; n may be 0 */
 _Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
-                   sizeof(struct hm_segment) == 144 && sizeof(struct hm_step_part) == 128 &&
+                   sizeof(struct hm_segment) == 192 && sizeof(struct hm_step_part) == 240 &&
                    sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112 &&
                    sizeof(struct hm_kernel_stat) == 240,
                "");
+
+static inline int64_t hm_segment_sum(const struct hm_segment *s)
+{
+    return s->compute_ns + s->comm_transfer_ns + s->comm_wait_ns + s->memcpy_ns + s->idle_input_ns +
+           s->idle_host_ns + s->idle_queue_ns + s->idle_serial_ns + s->idle_module_ns +
+           s->idle_blocked_ns + s->idle_alloc_ns + s->idle_sync_ns + s->idle_checkpoint_ns +
+           s->idle_observer_ns;
+}
 
 /* hm_annot.flags */
 enum {

@@ -78,10 +78,10 @@ out:
     return s;
 }
 
-static const uint64_t account_kinds = UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY |
-                                      UINT64_C(1) << HM_EV_MEMSET | UINT64_C(1) << HM_EV_API |
-                                      UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
-                                      UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP;
+static const uint64_t account_kinds =
+    UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY | UINT64_C(1) << HM_EV_MEMSET |
+    UINT64_C(1) << HM_EV_API | UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
+    UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_MPI;
 
 static hm_status_t account_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
 {

@@ -284,12 +284,12 @@ static void check(const struct lane *l, struct model_sums *sums)
 {
     for (size_t i = 0; i < l->n_segments; i++) {
         const struct hm_segment *s = &l->segment[i];
-        int64_t sum = s->carry_ns + s->compute_ns + s->comm_transfer_ns + s->comm_wait_ns +
-                      s->memcpy_ns + s->idle_input_ns + s->idle_host_ns + s->idle_queue_ns +
-                      s->idle_serial_ns + s->idle_module_ns + s->idle_blocked_ns;
+        int64_t sum = s->carry_ns + hm_segment_sum(s);
         int negative = s->compute_ns < 0 || s->comm_transfer_ns < 0 || s->comm_wait_ns < 0 ||
                        s->memcpy_ns < 0 || s->idle_input_ns < 0 || s->idle_host_ns < 0 ||
-                       s->idle_queue_ns < 0 || s->idle_blocked_ns < 0;
+                       s->idle_queue_ns < 0 || s->idle_blocked_ns < 0 || s->idle_alloc_ns < 0 ||
+                       s->idle_sync_ns < 0 || s->idle_serial_ns < 0 || s->idle_module_ns < 0 ||
+                       s->idle_checkpoint_ns < 0 || s->idle_observer_ns < 0;
         sums->n_segments++;
         sums->n_bad_segments += sum != l->part[i].a.start_ns || negative;
     }
@@ -299,6 +299,10 @@ static void check(const struct lane *l, struct model_sums *sums)
         sums->n_bad_steps +=
             p->compute_ns + p->transfer_ns + p->wait_ns + p->memcpy_ns + p->idle_ns !=
             p->t1_ns - p->t0_ns;
+        int64_t told = 0;
+        for (int k = 0; k < HM_IDLE_N; k++)
+            told += p->idle_by_ns[k];
+        sums->n_bad_steps += told > p->idle_ns;
     }
 }
 
