@@ -122,7 +122,6 @@ NOT_YET = {
     "u14-empty": "an all-to-all without some pair is not matched",
     "u15": "kernels that synchronise and are not NCCL's count as compute",
     "u15-unknown": "kernels that synchronise and are not NCCL's count as compute",
-    "u22": "calls of the allocator are not told from other host time",
     "u27": "graphs are not known: 'was the plugin loaded?'",
     "u28": "no hangs yet",
     "u29": "GPUs are not told apart by UUID, ranks of the first attempt are mixed in",
