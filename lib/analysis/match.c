@@ -319,7 +319,8 @@ size_t hm_match_window(struct hm_match *m, struct hm_part *p, size_t n, int last
                        struct hm_launch *launch_p, size_t cap)
 {
     size_t n_launches = 0;
-    qsort(p, n, sizeof(*p), by_key);
+    if (n) /* a run without any arrival has no array either */
+        qsort(p, n, sizeof(*p), by_key);
     /* two passes: completeness first, it says which incomplete keys are hopeless */
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0, end; i < n; i = end) {
