@@ -10,6 +10,7 @@ endif()
 
 set(HM_WITH_CUDA AUTO CACHE STRING "CUDA toolkit: CUPTI source and virtual GPU (AUTO, ON, OFF)")
 set(HM_WITH_MPI AUTO CACHE STRING "MPI: examples and tests only (AUTO, ON, OFF)")
+set(HM_WITH_SQLITE AUTO CACHE STRING "SQLite: import of Nsight Systems exports (AUTO, ON, OFF)")
 set(HM_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(HM_BUILD_VGPU "Build the virtual GPU (stand-ins for libcudart, libcupti, libnccl)" ON)
 option(HM_WERROR "Warnings are errors" OFF)

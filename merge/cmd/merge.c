@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 #include "core/who.h"
+#include "import/foreign.h"
 #include "timeline/timeline.h"
 
 #include <string.h>
@@ -63,15 +64,13 @@ static hm_status_t merge_run(const void *args, int argc, char **argv)
     if (!chrome && !a->format)
         return hm_fail(HM_E_USAGE, "merge", "%s: the suffix names no format; .json or .json.gz",
                        a->out);
-    if (argc) {
-        job.run = argv[0];
-    } else {
-        hm_status_t s = hm_rundir_latest(latest);
-        if (s)
-            return s;
-        job.run = latest;
-    }
-    return hm_team_run(1, merge_team, &job);
+    struct hm_import_temp temp = {{0}, {0}};
+    hm_status_t s = argc ? hm_import_temp(argv[0], &temp) : hm_rundir_latest(latest);
+    job.run = !argc ? latest : temp.run[0] ? temp.run : argv[0];
+    if (s == HM_OK)
+        s = hm_team_run(1, merge_team, &job);
+    hm_import_temp_remove(&temp);
+    return s;
 }
 
 static const char *const formats[] = {"chrome", "perfetto", "archive", NULL};

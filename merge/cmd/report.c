@@ -8,15 +8,12 @@
 #include "cli.h"
 #include "core/who.h"
 #include "engine/engine.h"
-#include "import/import.h"
+#include "import/foreign.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
@@ -127,50 +124,11 @@ static hm_status_t check(const struct args *a)
     return HM_OK;
 }
 
-/* A trace of another tool becomes a run for the time of the report: a folder in TMPDIR. */
-static hm_status_t import_foreign(const char *path, char top_p[1024], char run_p[1100])
-{
-    const char *tmp = getenv("TMPDIR");
-    struct stat st;
-    top_p[0] = 0;
-    if (stat(path, &st))
-        return HM_OK; /* opening the run says what is wrong */
-    if (!S_ISDIR(st.st_mode) && !hm_import_is_kineto(path))
-        return hm_fail(HM_E_DATA, path,
-                       "neither a run folder nor a torch.profiler trace; name the folder that "
-                       "holds the rank files");
-    if (!hm_import_is_kineto(path))
-        return HM_OK;
-    snprintf(top_p, 1024, "%s/hindmost-XXXXXX", tmp && *tmp && strlen(tmp) < 900 ? tmp : "/tmp");
-    if (!mkdtemp(top_p)) {
-        hm_status_t s = hm_fail(HM_E_IO, top_p, "cannot be made: %s", strerror(errno));
-        top_p[0] = 0;
-        return s;
-    }
-    snprintf(run_p, 1100, "%s/run", top_p);
-    return S_ISDIR(st.st_mode) ? hm_import_kineto_folder(path, run_p)
-                               : hm_import_kineto(&path, 1, run_p);
-}
-
-static void remove_folder(const char *path)
-{
-    char file[1400];
-    DIR *d = opendir(path);
-    const struct dirent *e;
-    while (d && (e = readdir(d))) {
-        snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
-        if (e->d_name[0] != '.')
-            unlink(file);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
-}
-
 static hm_status_t report_run(const void *p, int argc, char **argv)
 {
     const struct args *a = p;
-    char latest[1024], top[1024] = "", imported[1100] = "";
+    char latest[1024];
+    struct hm_import_temp temp = {{0}, {0}};
     hm_status_t s = check(a);
     if (s)
         return s;
@@ -181,19 +139,16 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
         hm_engine_wait_ms = 0; /* at the end of a job: its rank files are closed, or late */
     if (argc) {
         job.run = job.shown = argv[0];
-        s = import_foreign(argv[0], top, imported);
-        if (top[0])
-            job.run = imported;
+        s = hm_import_temp(argv[0], &temp);
+        if (temp.run[0])
+            job.run = temp.run;
     } else {
         s = hm_rundir_latest(latest);
         job.run = job.shown = latest;
     }
     if (s == HM_OK)
         s = hm_team_run(1, report_team, &job);
-    if (top[0]) {
-        remove_folder(imported);
-        rmdir(top);
-    }
+    hm_import_temp_remove(&temp);
     if (s == HM_OK && job.exit_code)
         hm_cli_exit_code(job.exit_code);
     return s;

@@ -6,6 +6,7 @@
 #include "import/import.h"
 #include "import/jsonin.h"
 #include "import/kineto_rank.h"
+#include "import/rankout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,37 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MAX_FILES = 65536 };
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Number behind "rank" or "worker", else the first number in the name; HM_KINETO_NONE none. */
-static int64_t rank_in_name(const char *path)
-{
-    static const char *const word[] = {"rank", "worker"};
-    const char *name = base_name(path), *p = NULL;
-    for (size_t i = 0; i < sizeof(word) / sizeof(*word) && !p; i++) {
-        p = strstr(name, word[i]);
-        if (p)
-            p += strlen(word[i]);
-        if (p && (*p == '-' || *p == '_'))
-            p++;
-        if (p && (*p < '0' || *p > '9'))
-            p = NULL;
-    }
-    if (!p)
-        p = name + strcspn(name, "0123456789");
-    char *end;
-    errno = 0;
-    long long v = strtoll(p, &end, 10);
-    return end == p || errno || v < 0 || v >= MAX_FILES ? HM_KINETO_NONE : v;
-}
 
 static int by_rank(const void *a, const void *b)
 {
@@ -58,12 +30,12 @@ static hm_status_t find_ranks(struct hm_kineto_scan *s, uint32_t n)
     uint32_t n_told = 0, n_named = 0;
     for (uint32_t i = 0; i < n; i++) {
         n_told += s[i].head.rank >= 0 && s[i].head.rank < MAX_FILES;
-        n_named += rank_in_name(s[i].path) != HM_KINETO_NONE;
+        n_named += hm_import_rank_in_name(s[i].path) >= 0;
     }
     for (int how = n_told == n ? 0 : n_named == n ? 1 : 2; how < 3; how++) {
         for (uint32_t i = 0; i < n; i++)
             s[i].rank = (int32_t)(how == 0   ? s[i].head.rank
-                                  : how == 1 ? rank_in_name(s[i].path)
+                                  : how == 1 ? hm_import_rank_in_name(s[i].path)
                                              : i);
         qsort(s, n, sizeof(*s), by_rank);
         uint32_t i = 1;
@@ -74,7 +46,7 @@ static hm_status_t find_ranks(struct hm_kineto_scan *s, uint32_t n)
         if (how == 0)
             return hm_fail(HM_E_CONFLICT, s[i].path,
                            "says that it is rank %d, and so does %s; name one file a rank",
-                           s[i].rank, base_name(s[i - 1].path));
+                           s[i].rank, hm_import_base_name(s[i - 1].path));
     }
     int64_t n_ranks = (int64_t)s[n - 1].rank + 1;
     for (uint32_t i = 0; i < n; i++)
@@ -89,7 +61,7 @@ static hm_status_t find_ranks(struct hm_kineto_scan *s, uint32_t n)
 static int host_in_name(const struct hm_kineto_scan *s, char host[64])
 {
     char tail[32];
-    const char *name = base_name(s->path);
+    const char *name = hm_import_base_name(s->path);
     if (s->pid == HM_KINETO_NONE)
         return 0;
     snprintf(tail, sizeof(tail), "_%" PRId64 ".", s->pid);
@@ -113,10 +85,8 @@ static void find_host(const struct hm_kineto_scan *s, uint32_t *i_host, uint64_t
     *used |= s->devices;
     if (!host_in_name(s, meta->host))
         snprintf(meta->host, sizeof(meta->host), "host%u", *i_host);
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const char *p = meta->host; *p; p++)
-        h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
-    snprintf(meta->boot_id, sizeof(meta->boot_id), "kineto-%016" PRIx64, h);
+    snprintf(meta->boot_id, sizeof(meta->boot_id), "kineto-%016" PRIx64,
+             hm_import_hash(HM_IMPORT_HASH, meta->host));
 }
 
 static hm_status_t write_all(const struct hm_kineto_scan *s, uint32_t n, const char *run)
@@ -125,11 +95,9 @@ static hm_status_t write_all(const struct hm_kineto_scan *s, uint32_t n, const c
     uint64_t used = 0;
     int64_t first = INT64_MAX;
     hm_status_t st = HM_OK;
-    if (mkdir(run, 0700)) {
-        if (errno == EEXIST)
-            return hm_fail(HM_E_DATA, run, "exists already; name a new folder");
-        return hm_fail(HM_E_IO, run, "cannot be made: %s", strerror(errno));
-    }
+    st = hm_import_make_run(run);
+    if (st)
+        return st;
     for (uint32_t k = 0; k < n; k++)
         first = s[k].t0_ns < first ? s[k].t0_ns : first;
     for (; i < n && !st; i++) {
@@ -144,17 +112,11 @@ static hm_status_t write_all(const struct hm_kineto_scan *s, uint32_t n, const c
         meta.start_raw_ns = meta.start_real_ns = s[i].t0_ns == INT64_MAX ? 0 : s[i].t0_ns;
         find_host(&s[i], &i_host, &used, &meta);
         snprintf(meta.run_id, sizeof(meta.run_id), "kineto-%" PRId64, first);
-        snprintf(meta.program, sizeof(meta.program), "%.200s", base_name(s[i].path));
+        snprintf(meta.program, sizeof(meta.program), "%.200s", hm_import_base_name(s[i].path));
         st = hm_kineto_write(&s[i], &meta, run);
     }
-    if (st) { /* all or nothing */
-        char path[1200];
-        for (uint32_t k = 0; k + 1 < i; k++) {
-            snprintf(path, sizeof(path), "%s/rank-%05d.h5", run, s[k].rank);
-            unlink(path);
-        }
-        rmdir(run);
-    }
+    if (st) /* all or nothing */
+        hm_import_drop_run(run);
     return st;
 }
 

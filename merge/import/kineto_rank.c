@@ -8,13 +8,14 @@
 #include "import/kineto_rank.h"
 
 #include "import/jsonin.h"
+#include "import/rankout.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1024, MAX_COMMS = 4096, MAX_MEMBERS = 65536 };
+enum { MAX_COMMS = HM_RANKOUT_COMMS, MAX_MEMBERS = 65536 };
 /* CUPTI now and then writes an end long after the day: as Kineto's own readers do */
 static const int64_t MAX_DUR_NS = INT64_C(7) * 86400 * 1000000000;
 
@@ -38,11 +39,6 @@ static enum category category_of(const struct hm_kineto_event *ev)
 static int is_nccl(const char *name)
 {
     return !strncmp(name, "nccl", 4) || !strncmp(name, "void nccl", 9);
-}
-
-static uint32_t id32(int64_t v, uint32_t unknown)
-{
-    return v < 0 || v > UINT32_MAX ? unknown : (uint32_t)v;
 }
 
 static int64_t device_of(const struct hm_kineto_event *ev)
@@ -145,12 +141,7 @@ struct member { /* of which communicator definition */
 };
 struct out {
     const struct hm_kineto_scan *scan;
-    struct hm_rankfile *rf;
-    struct hm_defs defs;
-    uint32_t n_defined[HM_N_DEFS];
-    uint64_t lost[HM_N_LOST];
-    struct hm_event ev[BATCH];
-    uint32_t n;
+    struct hm_rankout r;
     struct api *api;
     size_t n_apis, cap_apis;
     struct coll *coll;
@@ -161,71 +152,37 @@ struct out {
 
 static hm_status_t push(struct out *o, const struct hm_event *ev)
 {
-    o->ev[o->n++] = *ev;
-    if (o->n < BATCH)
-        return HM_OK;
-    o->n = 0;
-    return hm_rankfile_append(o->rf, o->ev, BATCH);
+    return hm_rankout_push(&o->r, ev);
 }
 
-/* Interns, and tells the file what is new. */
 static uint32_t define(struct out *o, enum hm_def_kind kind, const void *bytes, size_t len)
 {
-    uint32_t id = hm_defs_intern(&o->defs, kind, bytes, (uint32_t)len);
-    if (id == HM_NO_ID) {
-        o->lost[HM_LOST_DEFS_FULL]++;
-        return id;
-    }
-    for (uint32_t i = o->n_defined[kind]; i <= id; i++) {
-        const void *p = NULL;
-        uint32_t n = 0;
-        if (hm_defs_get(&o->defs, kind, i, &p, &n))
-            p = NULL;
-        if (hm_rankfile_define(o->rf, kind, i, p, n))
-            return HM_NO_ID;
-        o->n_defined[kind] = i + 1;
-    }
-    return id;
+    return hm_rankout_define(&o->r, kind, bytes, len);
 }
 
 static uint32_t text_id(struct out *o, const char *text)
 {
-    return define(o, HM_DEF_STRING, text, strlen(text));
+    return hm_rankout_text(&o->r, text);
 }
 
 static uint32_t host_track(struct out *o, const struct hm_kineto_event *ev)
 {
     char name[64];
-    struct hm_def_track t = {.type = HM_TRACK_THREAD, .tid = (uint32_t)(uint64_t)ev->tid};
     snprintf(name, sizeof(name), "thread %" PRId64, ev->tid);
     for (uint32_t i = 0; i < o->scan->n_threads; i++)
         if (o->scan->thread[i].pid == ev->pid && o->scan->thread[i].tid == ev->tid)
             snprintf(name, sizeof(name), "%s", o->scan->thread[i].name);
-    t.name = text_id(o, name);
-    return define(o, HM_DEF_TRACK, &t, sizeof(t));
+    return hm_rankout_thread(&o->r, (uint32_t)(uint64_t)ev->tid, name);
 }
 
 static uint32_t stream_track(struct out *o, const struct hm_kineto_event *ev)
 {
-    char name[64];
     int64_t stream = ev->stream != HM_KINETO_NONE ? ev->stream : ev->tid;
-    struct hm_def_track t = {.type = HM_TRACK_STREAM,
-                             .device = id32(device_of(ev), 0),
-                             .context = id32(ev->context, 0),
-                             .stream = id32(stream, 0)};
-    snprintf(name, sizeof(name), "stream %u", t.stream);
-    t.name = text_id(o, name);
-    return define(o, HM_DEF_TRACK, &t, sizeof(t));
+    return hm_rankout_stream(&o->r, hm_id32(device_of(ev), 0), hm_id32(ev->context, 0),
+                             hm_id32(stream, 0));
 }
 
 /* ---- collectives ---- */
-
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-    for (; *text; text++)
-        h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return (h ^ 0xff) * UINT64_C(0x100000001b3);
-}
 
 /* Place of `rank` in "[0, 4, 8]"; -1 = not in it, or the list was shortened ("..."). */
 static int32_t place_in(const char *ranks, int64_t rank)
@@ -254,13 +211,13 @@ static const struct member *comm_of(struct out *o, const char *group, const char
     char text[32];
     int64_t n_ranks = size > 0 && size <= MAX_MEMBERS ? size : o->scan->n_ranks;
     snprintf(text, sizeof(text), "%" PRId64, n_ranks);
-    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), group);
-    hash = hash_text(hash_text(hash, ranks), text);
+    uint64_t hash = hm_import_hash(HM_IMPORT_HASH, group);
+    hash = hm_import_hash(hm_import_hash(hash, ranks), text);
     for (uint32_t i = 0; i < o->n_comms; i++)
         if (o->comm[i].hash == hash && o->comm[i].device == device)
             return &o->comm[i];
     if (o->n_comms == MAX_COMMS) {
-        o->lost[HM_LOST_DEFS_FULL]++;
+        o->r.lost[HM_LOST_DEFS_FULL]++;
         return NULL;
     }
     int32_t crank = place_in(ranks, o->scan->rank);
@@ -269,7 +226,7 @@ static const struct member *comm_of(struct out *o, const char *group, const char
     struct hm_def_comm def = {.hash = hash,
                               .crank = crank,
                               .n_ranks = (int32_t)n_ranks,
-                              .device = (int32_t)id32(device, 0),
+                              .device = (int32_t)hm_id32(device, 0),
                               .name = text_id(o, group)};
     struct member *m = &o->comm[o->n_comms];
     *m = (struct member){hash, device, define(o, HM_DEF_COMM, &def, sizeof(def)), (uint32_t)n_ranks,
@@ -351,7 +308,7 @@ static hm_status_t collective(struct out *o, const struct hm_kineto_event *ev, i
     if (!m)
         return HM_OK;
     int p2p = func == HM_NCCL_SEND || func == HM_NCCL_RECV;
-    uint32_t seq = id32(ev->seq, HM_NO_ID);
+    uint32_t seq = hm_id32(ev->seq, HM_NO_ID);
     struct hm_event e = {.t_ns = t_ns,
                          .kind = p2p ? HM_EV_NCCL_P2P : HM_EV_NCCL_COLL,
                          .flags = HM_CLOCK_FILE,
@@ -366,7 +323,7 @@ static hm_status_t collective(struct out *o, const struct hm_kineto_event *ev, i
     e.u.op.peer = p2p ? place_in(m->ranks, func == HM_NCCL_SEND ? ev->dst : ev->src) : -1;
     if (!grow((void **)&o->coll, &o->cap_colls, o->n_colls, sizeof(*o->coll)))
         return hm_fail(HM_E_NOMEM, "import", "out of memory");
-    o->coll[o->n_colls++] = (struct coll){e, id32(ev->correlation, 0)};
+    o->coll[o->n_colls++] = (struct coll){e, hm_id32(ev->correlation, 0)};
     return HM_OK;
 }
 
@@ -401,17 +358,17 @@ static hm_status_t write_collectives(struct out *o)
 static hm_status_t put_kernel(struct out *o, const struct hm_kineto_event *ev, struct hm_event *e)
 {
     struct hm_def_kernel def = {.name = text_id(o, ev->name),
-                                .registers = (uint16_t)id32(ev->registers, 0),
-                                .shared_static = id32(ev->shared, 0)};
+                                .registers = (uint16_t)hm_id32(ev->registers, 0),
+                                .shared_static = hm_id32(ev->shared, 0)};
     for (int i = 0; i < 3; i++) {
-        def.block[i] = (uint16_t)id32(ev->block[i], 0);
-        e->u.kernel.grid[i] = id32(ev->grid[i], 0);
+        def.block[i] = (uint16_t)hm_id32(ev->block[i], 0);
+        e->u.kernel.grid[i] = hm_id32(ev->grid[i], 0);
     }
     e->kind = HM_EV_KERNEL;
     e->track = stream_track(o, ev);
     e->u.kernel.kernel = define(o, HM_DEF_KERNEL, &def, sizeof(def));
-    e->u.kernel.correlation = id32(ev->correlation, 0);
-    e->u.kernel.graph = id32(ev->graph, 0);
+    e->u.kernel.correlation = hm_id32(ev->correlation, 0);
+    e->u.kernel.graph = hm_id32(ev->graph, 0);
     e->u.kernel.graph_node = ev->graph_node > 0 ? (uint64_t)ev->graph_node : 0;
     hm_status_t s = push(o, e);
     return s || !is_nccl(ev->name) ? s : collective(o, ev, e->t_ns);
@@ -443,9 +400,9 @@ static hm_status_t put_copy(struct out *o, const struct hm_kineto_event *ev, str
     e->kind = HM_EV_MEMCPY;
     e->track = stream_track(o, ev);
     e->u.copy.bytes = ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
-    e->u.copy.correlation = id32(ev->correlation, 0);
-    e->u.copy.graph = id32(ev->graph, 0);
-    e->u.copy.src_device = e->u.copy.dst_device = (uint16_t)id32(device_of(ev), 0);
+    e->u.copy.correlation = hm_id32(ev->correlation, 0);
+    e->u.copy.graph = hm_id32(ev->graph, 0);
+    e->u.copy.src_device = e->u.copy.dst_device = (uint16_t)hm_id32(device_of(ev), 0);
     copy_kinds(ev->name, &e->u.copy);
     return push(o, e);
 }
@@ -455,8 +412,8 @@ static hm_status_t put_set(struct out *o, const struct hm_kineto_event *ev, stru
     e->kind = HM_EV_MEMSET;
     e->track = stream_track(o, ev);
     e->u.set.bytes = ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
-    e->u.set.correlation = id32(ev->correlation, 0);
-    e->u.set.graph = id32(ev->graph, 0);
+    e->u.set.correlation = hm_id32(ev->correlation, 0);
+    e->u.set.graph = hm_id32(ev->graph, 0);
     return push(o, e);
 }
 
@@ -467,7 +424,7 @@ static hm_status_t put_api(struct out *o, const struct hm_kineto_event *ev, stru
     e->track = host_track(o, ev);
     e->u.api.name = text_id(o, ev->name);
     e->u.api.domain = domain;
-    e->u.api.correlation = id32(ev->correlation, 0);
+    e->u.api.correlation = hm_id32(ev->correlation, 0);
     if (o->scan->n_collectives && e->u.api.correlation && strstr(ev->name, "Launch")) {
         if (!grow((void **)&o->api, &o->cap_apis, o->n_apis, sizeof(*o->api)))
             return hm_fail(HM_E_NOMEM, "import", "out of memory");
@@ -485,7 +442,7 @@ static hm_status_t put_sync(struct out *o, const struct hm_kineto_event *ev, str
             e->aux = (uint16_t)(i + 1);
     e->kind = HM_EV_SYNC;
     e->track = HM_NO_ID; /* the thread is not told */
-    e->u.sync.correlation = id32(ev->correlation, 0);
+    e->u.sync.correlation = hm_id32(ev->correlation, 0);
     e->u.sync.stream_track = ev->stream >= 0 ? stream_track(o, ev) : HM_NO_ID;
     return push(o, e);
 }
@@ -529,10 +486,10 @@ static hm_status_t write_event(void *ctx, const struct hm_kineto_event *ev)
     int on_gpu = c == C_KERNEL || c == C_MEMCPY || c == C_MEMSET;
     if (!time_of(ev, o->scan->head.base_ns, &e.t_ns, &e.dur_ns) ||
         (!on_gpu && c != C_SYNC && ev->tid == HM_KINETO_NONE)) {
-        o->lost[HM_LOST_CUPTI_BAD_TIME]++;
+        o->r.lost[HM_LOST_CUPTI_BAD_TIME]++;
         return HM_OK;
     }
-    o->lost[HM_LOST_TEXT_CUT] += (uint64_t)ev->name_cut;
+    o->r.lost[HM_LOST_TEXT_CUT] += (uint64_t)ev->name_cut;
     switch (c) {
     case C_KERNEL:
         return put_kernel(o, ev, &e);
@@ -564,8 +521,8 @@ static void define_devices(struct out *o)
                                         d->memory_bytes > 0 ? (uint64_t)d->memory_bytes : 0,
                                     .device = (uint32_t)d->id,
                                     .name = text_id(o, d->name),
-                                    .n_sm = id32(d->n_sm, 0),
-                                    .cc = id32(d->major, 0) * 10 + id32(d->minor, 0)};
+                                    .n_sm = hm_id32(d->n_sm, 0),
+                                    .cc = hm_id32(d->major, 0) * 10 + hm_id32(d->minor, 0)};
         define(o, HM_DEF_DEVICE, &def, sizeof(def));
     }
 }
@@ -573,38 +530,24 @@ static void define_devices(struct out *o)
 hm_status_t hm_kineto_write(const struct hm_kineto_scan *scan, const struct hm_rank_meta *meta,
                             const char *run)
 {
-    static const uint32_t cap[HM_N_DEFS] = {1 << 20, 1 << 14, 1 << 17, MAX_COMMS, 64, 16};
     struct hm_kineto_head head;
     struct out *o = calloc(1, sizeof(*o));
     if (!o)
         return hm_fail(HM_E_NOMEM, "import", "out of memory");
     o->scan = scan;
-    hm_status_t s = hm_defs_create(cap, UINT64_C(256) << 20, &o->defs);
+    hm_status_t s = hm_rankout_begin(&o->r, run, meta);
     if (s)
         goto err_free;
-    s = hm_rankfile_create(run, meta, &o->rf);
-    if (s)
-        goto err_defs;
-    text_id(o, "");
     s = hm_kineto_walk(scan->path, &head, write_event, o);
     if (!s)
         s = write_collectives(o);
-    if (!s && o->n)
-        s = hm_rankfile_append(o->rf, o->ev, o->n);
-    if (!s) {
+    if (!s)
         define_devices(o);
-        s = hm_rankfile_lost(o->rf, o->lost);
-    }
-    if (s)
-        hm_rankfile_discard(o->rf);
-    else
-        s = hm_rankfile_close(o->rf, HM_END_CLEAN);
+    s = hm_rankout_end(&o->r, s);
     for (uint32_t i = 0; i < o->n_comms; i++)
         free(o->comm[i].ranks);
     free(o->api);
     free(o->coll);
-err_defs:
-    hm_defs_destroy(&o->defs);
 err_free:
     free(o);
     return s;
