@@ -172,6 +172,37 @@ static uint8_t narrow8(uint32_t v)
 
 /* ---- kinds ---- */
 
+/* The definition of a kernel; def's name is filled in here. Most records repeat one, so that
+ * looking it up by CUPTI's pointer saves hashing the name; the bytes are compared all the same,
+ * since the memory of an unloaded module may hold another name by now. */
+static uint32_t kernel_of(struct hm_cupti_reader *r, const char *name, struct hm_def_kernel *def)
+{
+    size_t len = strnlen(name, 4096);
+    uint32_t shape = def->block[0] ^ (uint32_t)def->block[1] << 10 ^ def->shared_dynamic;
+    uint32_t i = ((uint32_t)((uintptr_t)name >> 4) ^ shape * 2654435761u >> 16) & 255;
+    if (r->kernel[i].name == name && r->kernel[i].len == len &&
+        !memcmp(r->kernel[i].text, name, len)) {
+        def->name = r->kernel[i].def.name;
+        if (!memcmp(&r->kernel[i].def, def, sizeof(*def)))
+            return r->kernel[i].id;
+    }
+    const void *text;
+    uint32_t text_len;
+    def->name = hm_name(name, len);
+    uint32_t id = hm_define(HM_DEF_KERNEL, def, sizeof(*def));
+    r->kernel[i].name = NULL;
+    if (id != HM_NO_ID && def->name != HM_NO_ID &&
+        hm_defs_get(&hm.view.defs, HM_DEF_STRING, def->name, &text, &text_len) == HM_OK &&
+        text_len == len) {
+        r->kernel[i].name = name;
+        r->kernel[i].text = text;
+        r->kernel[i].len = text_len;
+        r->kernel[i].id = id;
+        memcpy(&r->kernel[i].def, def, sizeof(*def));
+    }
+    return id;
+}
+
 static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 {
     r->n_kernels++;
@@ -180,7 +211,7 @@ static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t si
     const char *name;
     memcpy(&name, rec + 104, sizeof(name));
     struct hm_def_kernel def = {
-        .name = name ? hm_name(name, strnlen(name, 4096)) : HM_NO_ID,
+        .name = HM_NO_ID,
         .block = {narrow16(get32(rec + 64)), narrow16(get32(rec + 68)), narrow16(get32(rec + 72))},
         .registers = get16(rec + 6),
         .shared_static = get32(rec + 76),
@@ -188,7 +219,7 @@ static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t si
         .cluster = {narrow8(may32(rec, size, 176)), narrow8(may32(rec, size, 180)),
                     narrow8(may32(rec, size, 184))},
         .launch_type = size >= 144 ? rec[136] : 0};
-    uint32_t kernel = hm_define(HM_DEF_KERNEL, &def, sizeof(def));
+    uint32_t kernel = name ? kernel_of(r, name, &def) : hm_define(HM_DEF_KERNEL, &def, sizeof(def));
     uint32_t track = stream_track(r, get32(rec + 40), get32(rec + 44), get32(rec + 48));
     struct hm_event *ev = hm_begin(HM_EV_KERNEL);
     if (!ev)

@@ -100,6 +100,11 @@ struct hm_cupti_reader {
         uint32_t tid, track;
     } thread[64];
     uint32_t name[2][1024]; /* 1 + string id of an API function */
+    struct {
+        const char *name, *text; /* CUPTI's pointer, and the same bytes as they were interned */
+        struct hm_def_kernel def;
+        uint32_t len, id;
+    } kernel[256];
 };
 /** Parses one buffer; returns the number of records read. Bytes behind a record that cannot be
  *  stepped over are given up and counted. Thread: the reader's. */
