@@ -177,9 +177,20 @@ static void few_steps(const char *dir)
     data_parallel(dir, 4, few_ns, 10 * MS, 2, NULL);
 }
 
-/* Two nodes of 8; rank 9's compute takes 112, the others' 100. What a management library says of
- * each GPU, once a step: limits, clocks and foreign processes. */
-static void shared_or_limited(const char *dir, bool limited)
+/* What the driver says of a GPU. */
+static void u31_health(struct rank *r, bool limited, bool shared)
+{
+    health(r, "gpu.sm_clock_max", "MHz", 1980);
+    health(r, "gpu.sm_clock", "MHz", limited ? 1590 : 1785);
+    health(r, "gpu.clock_reasons", "bits", limited ? 4 : 0); /* software power cap */
+    health(r, "gpu.power_limit", "mW", limited ? 500000 : 700000);
+    health(r, "gpu.power_limit_default", "mW", 700000);
+    health(r, "gpu.processes", "count", shared ? 2 : 1);
+    health(r, "gpu.other_pid", "pid", shared ? 31337 : 0);
+}
+
+/* Two nodes of 8; rank 9's compute takes 112, the others' 100. */
+static void u31(const char *dir, bool limited)
 {
     struct plan plan = {.per_node = 8};
     struct job j;
@@ -189,11 +200,8 @@ static void shared_or_limited(const char *dir, bool limited)
         for (int i = 0; i < 16; i++) {
             struct rank *r = &j.r[i];
             step_ahead(r, s);
-            counter(r, "nvml", "power_limit", "W", limited && i == 9 ? 500 : 700);
-            counter(r, "nvml", "sm_clock", "MHz", limited && i == 9 ? 1590 : 1785);
-            counter(r, "nvml", "throttle_power_cap", "", limited && i == 9);
-            if (!limited && i == 9)
-                counter(r, "nvml", "other_process", "pid", 31337);
+            if (!s)
+                u31_health(r, i == 9 && limited, i == 9 && !limited);
             compute(r, 512, (i == 9 ? 112 : 100) * MS);
         }
         allreduce(&j, world, 1 << 20, 10 * MS);
@@ -207,12 +215,12 @@ static void shared_or_limited(const char *dir, bool limited)
 
 static void u31_limit(const char *dir)
 {
-    shared_or_limited(dir, true);
+    u31(dir, true);
 }
 
 static void u31_shared(const char *dir)
 {
-    shared_or_limited(dir, false);
+    u31(dir, false);
 }
 
 const struct scenario data_parallel_scenarios[] = {{"u1", u1},

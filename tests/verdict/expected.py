@@ -26,6 +26,8 @@ TABLE = {
     # of 400; 1 - (1 - 8 / 250)^32 = 65 % are expected (512 ranks, one stop in 500: 64 %)
     "u4": dict(status="jitter", kind="all", cause="host_cpu",
                gain=lambda said: 150 * said["hit"] / (250 * 400 + 150 * said["hit"])),
+    "u4-descheduled": dict(status="jitter", kind="all", cause="host_descheduled",
+                           gain=lambda said: 150 * said["hit"] / (250 * 400 + 150 * said["hit"])),
     # last in 200 of 200 by 0.03 of 400: 0.0075 %, below the floor of 0.5 %
     "u5": dict(status="none"),
     # node 2's clock is 0.8 ahead, but every all-reduce lasts 1.0 on every rank: nobody waits
@@ -124,6 +126,7 @@ NOT_YET = {
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
+    "u4-descheduled": "the samples of the threads' CPU time are not read",
     "u8": "no node as a subject; the driver's facts are not read",
     "u11": "messages bind nobody: none",
     "u12": "the gain is that of slowness, not of work spread evenly",

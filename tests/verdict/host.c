@@ -104,18 +104,24 @@ static void u24(const char *dir)
 }
 
 /* Each of 512 ranks stops for 150 once in 500 steps, at random: here 32 ranks, eight times each in
- * 250 steps, so that as large a part of the steps is hit. Nothing is recorded of a stop: no call,
- * no range. */
+ * 250 steps, so that as large a part of the steps is hit. Of a stop nothing is recorded, no call
+ * and no range, but that the thread had a CPU or, descheduled, wanted one. */
 enum { U4_RANKS = 32, U4_STEPS = 250, U4_STOPS = 8 };
 static uint8_t u4_stops[U4_RANKS][U4_STEPS + 1];
 
-static void u4_host(struct rank *r, int s)
+static void u4_busy(struct rank *r, int s)
 {
     if (u4_stops[r->me][s])
         host_busy(r, 150 * MS);
 }
 
-static void u4(const char *dir)
+static void u4_descheduled(struct rank *r, int s)
+{
+    if (u4_stops[r->me][s])
+        host_descheduled(r, 150 * MS);
+}
+
+static void stops(const char *dir, host_fn stop)
 {
     struct job random = {.random = 88172645463325252U};
     for (int i = 0; i < U4_RANKS; i++)
@@ -132,7 +138,17 @@ static void u4(const char *dir)
         hit += any;
     }
     printf("hit %d\n", hit);
-    synced(dir, U4_RANKS, 390 * MS, 10 * MS, U4_STEPS, u4_host);
+    synced(dir, U4_RANKS, 390 * MS, 10 * MS, U4_STEPS, stop);
+}
+
+static void u4(const char *dir)
+{
+    stops(dir, u4_busy);
+}
+
+static void descheduled(const char *dir)
+{
+    stops(dir, u4_descheduled);
 }
 
 /* Rank 4's memory is all but full: in 30 of 100 steps the allocator has to give cached blocks back
@@ -151,7 +167,6 @@ static void u22_allocate(struct rank *r)
     }
     host_api(r, "cudaMalloc_v3020", 3 * MS);
     memory_event(r, true, 39 * (GIB / 4), full);
-    counter(r, "nvml", "memory_used", "bytes", (int64_t)full);
 }
 
 static void u22(const char *dir)
@@ -200,6 +215,8 @@ static void u32(const char *dir)
     synced(dir, 4, 190 * MS, 10 * MS, 200, u32_profiler);
 }
 
-const struct scenario host_scenarios[] = {{"u4", u4},   {"u17", u17}, {"u19", u19},
-                                          {"u20", u20}, {"u21", u21}, {"u22", u22},
-                                          {"u24", u24}, {"u32", u32}, {NULL, NULL}};
+const struct scenario host_scenarios[] = {{"u4", u4},   {"u4-descheduled", descheduled},
+                                          {"u17", u17}, {"u19", u19},
+                                          {"u20", u20}, {"u21", u21},
+                                          {"u22", u22}, {"u24", u24},
+                                          {"u32", u32}, {NULL, NULL}};

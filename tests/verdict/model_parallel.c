@@ -60,10 +60,13 @@ static bool node_one(int i)
 
 static void u8_power(struct rank *r, int s)
 {
-    (void)s;
-    counter(r, "nvml", "power_limit", "W", r->node ? 700 : 500);
-    counter(r, "nvml", "sm_clock", "MHz", r->node ? 1785 : 1485);
-    counter(r, "nvml", "throttle_power_cap", "", !r->node);
+    if (s)
+        return; /* nothing changes */
+    health(r, "gpu.sm_clock_max", "MHz", 1980);
+    health(r, "gpu.sm_clock", "MHz", r->node ? 1785 : 1485);
+    health(r, "gpu.clock_reasons", "bits", r->node ? 0 : 4); /* software power cap */
+    health(r, "gpu.power_limit", "mW", r->node ? 700000 : 500000);
+    health(r, "gpu.power_limit_default", "mW", 700000);
 }
 
 static void u8(const char *dir)

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { T_HOST, T_STREAM0 };
+enum { T_HOST, T_STREAM0, T_WRITER = T_STREAM0 + N_STREAMS };
 enum { PROBES = 16 };
 
 void die(const char *what)
@@ -58,6 +58,11 @@ uint32_t stream_track(enum stream stream)
     return T_STREAM0 + (uint32_t)stream;
 }
 
+uint32_t writer_track(void)
+{
+    return T_WRITER;
+}
+
 void put(struct rank *r, struct hm_event ev)
 {
     ev.t_ns += r->clock_off;
@@ -98,6 +103,10 @@ static void define_tracks(struct rank *r)
                                  .stream = s ? 19 + s : 7};
         define(r, HM_DEF_TRACK, T_STREAM0 + s, &t, sizeof(t));
     }
+    struct hm_def_track writer = host;
+    writer.type = HM_TRACK_WRITER;
+    writer.name = name_id(r, "writer");
+    define(r, HM_DEF_TRACK, T_WRITER, &writer, sizeof(writer));
 }
 
 static void snapshot(struct rank *r, int64_t t)

@@ -38,8 +38,9 @@ struct rank {
     int64_t gpu[N_STREAMS]; /* the stream is free from here on */
     int64_t step_end[2];    /* end of the device's work of the two steps before */
     uint32_t correlation, launch;
-    bool no_cupti;  /* nothing of the GPU is recorded */
-    bool capturing; /* into a CUDA graph: what is launched does not run */
+    int64_t cpu_run, cpu_wait; /* of the host's thread so far */
+    bool no_cupti;             /* nothing of the GPU is recorded */
+    bool capturing;            /* into a CUDA graph: what is launched does not run */
     uint32_t n_names, n_kernels, n_members, n_devices;
     const char *name[MAX_NAMES]; /* literals or the job's own texts */
     struct kernel_key {
@@ -100,8 +101,10 @@ void step_ahead(struct rank *r, int64_t step);
 void step_synced(struct rank *r, int64_t step);
 /** The step is over: remembers where the device ends it. */
 void step_done(struct rank *r);
-/** The host is busy for ns, with nothing that is recorded. */
+/** The host is busy for ns, with nothing recorded but the time that its thread had a CPU. */
 void host_busy(struct rank *r, int64_t ns);
+/** The host's thread could run for ns and got no CPU. */
+void host_descheduled(struct rank *r, int64_t ns);
 /** As host_busy, inside a range of that name (a literal). */
 void host_range(struct rank *r, const char *name, int64_t ns);
 /** A runtime API call that takes ns. */
@@ -112,8 +115,10 @@ void host_sync(struct rank *r, const char *api);
 void memory_event(struct rank *r, bool alloc, uint64_t bytes, uint64_t in_use);
 /** Overhead of a profiler, aux = enum hm_overhead_kind; takes host time. */
 void overhead(struct rank *r, enum hm_overhead_kind kind, int64_t ns);
-/** A counter of domain `domain`, now. */
+/** A counter of the application, now. */
 void counter(struct rank *r, const char *domain, const char *name, const char *unit, int64_t value);
+/** A counter of the writer's health samples, now; it stores those that changed. */
+void health(struct rank *r, const char *name, const char *unit, int64_t value);
 
 /* The device. Each is launched by the host of its rank and returns when it ends. */
 int64_t gpu_kernel(struct rank *r, enum stream stream, const char *name, uint32_t grid,

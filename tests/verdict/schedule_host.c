@@ -5,6 +5,7 @@
 #define CALL_NS      (5 * US) /* a launching API call */
 #define START_AFTER  (3 * US) /* from the end of the launch to the kernel on an idle stream */
 #define NOTICE_NS    (4 * US) /* from the end of the work to the return of the waiting call */
+#define TICK_NS      (100 * MS)
 #define RANGE_DOMAIN HM_NO_ID
 
 static void api_event(struct rank *r, const char *name, uint32_t domain, int64_t t, int64_t ns)
@@ -62,9 +63,35 @@ void step_done(struct rank *r)
     r->step_end[1] = device_end(r);
 }
 
+static void counter_event(struct rank *r, int64_t t, uint32_t track, const char *domain,
+                          const char *name, const char *unit, int64_t value)
+{
+    struct hm_event ev = {.t_ns = t, .kind = HM_EV_COUNTER, .track = track};
+    ev.u.counter.value.i = value;
+    ev.u.counter.name = name_id(r, name);
+    ev.u.counter.domain = name_id(r, domain);
+    ev.u.counter.unit = name_id(r, unit);
+    put(r, ev);
+}
+
+/* Time passes on `counted`, which the writer samples ten times a second. */
+static void pass(struct rank *r, const char *name, int64_t *counted, int64_t ns)
+{
+    int64_t begin = r->host, before = *counted, end = begin + ns;
+    for (int64_t t = (begin / TICK_NS + 1) * TICK_NS; t < end + TICK_NS; t += TICK_NS)
+        counter_event(r, t, 0, "health", name, "ns", before + (t < end ? t - begin : ns));
+    *counted += ns;
+    r->host = end;
+}
+
 void host_busy(struct rank *r, int64_t ns)
 {
-    r->host += ns;
+    pass(r, "cpu.run", &r->cpu_run, ns);
+}
+
+void host_descheduled(struct rank *r, int64_t ns)
+{
+    pass(r, "cpu.wait", &r->cpu_wait, ns);
 }
 
 void host_range(struct rank *r, const char *name, int64_t ns)
@@ -110,12 +137,12 @@ void overhead(struct rank *r, enum hm_overhead_kind kind, int64_t ns)
 
 void counter(struct rank *r, const char *domain, const char *name, const char *unit, int64_t value)
 {
-    struct hm_event ev = {.t_ns = r->host, .kind = HM_EV_COUNTER};
-    ev.u.counter.value.i = value;
-    ev.u.counter.name = name_id(r, name);
-    ev.u.counter.domain = name_id(r, domain);
-    ev.u.counter.unit = name_id(r, unit);
-    put(r, ev);
+    counter_event(r, r->host, 0, domain, name, unit, value);
+}
+
+void health(struct rank *r, const char *name, const char *unit, int64_t value)
+{
+    counter_event(r, r->host, writer_track(), "health", name, unit, value);
 }
 
 static int64_t start_of(const struct rank *r, enum stream stream, int64_t launched)
