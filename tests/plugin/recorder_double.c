@@ -181,6 +181,6 @@ void double_cupti(void)
 /* the plugin's tests have no CUPTI source; those of CUPTI bring the real one */
 __attribute__((weak)) int hm_cupti_start(void)
 {
-    double_n_cupti_starts++;
+    __atomic_fetch_add(&double_n_cupti_starts, 1, __ATOMIC_RELAXED);
     return 0;
 }

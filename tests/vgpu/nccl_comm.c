@@ -28,8 +28,7 @@ int nccl_comm_ok(ncclComm_t c)
 
 static int nodes_of(int n_ranks)
 {
-    const char *s = getenv("VGPU_NCCL_NODES");
-    int n = s ? atoi(s) : 1;
+    int n = atoi(nccl_setting("nodes", "1"));
     return n < 1 ? 1 : n > n_ranks ? n_ranks : n;
 }
 
@@ -84,7 +83,7 @@ NCCL_API(ncclResult_t, ncclGetVersion, int *version)
 {
     if (!version)
         return ncclInvalidArgument;
-    *version = nccl_profiler_interface() == 4 ? 22707 : NCCL_VERSION_CODE;
+    *version = nccl_release();
     return ncclSuccess;
 }
 

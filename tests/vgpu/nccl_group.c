@@ -25,9 +25,9 @@ struct group {
 };
 static _Thread_local struct group g;
 
-enum { API_GROUP_MASK = 0xfff & ~EV_PROXY_CTRL };
+enum { API_GROUP_MASK = 0xffff & ~EV_PROXY_CTRL };
 enum {
-    TASK_CHILDREN = EV_PROXY_OP | EV_PROXY_STEP | EV_KERNEL_CH | EV_NET,
+    TASK_CHILDREN = EV_PROXY_OP | EV_PROXY_STEP | EV_KERNEL_CH | EV_NET | EV_PHASE,
     COLL_MASK = EV_COLL | TASK_CHILDREN,
     P2P_MASK = EV_P2P | TASK_CHILDREN,
     GROUP_MASK = EV_GROUP | EV_COLL | EV_P2P | TASK_CHILDREN
@@ -64,23 +64,55 @@ static int by_size(const void *a, const void *b)
     return x->call < y->call ? -1 : x->call > y->call;
 }
 
+/* Work of which a plugin hears the call and no more: collectives of copy engines, broadcasts of
+ * 2.29.2 to 2.31.2, kernels on symmetric memory up to 2.30. */
+static int unannounced(const struct nccl_task *t)
+{
+    if (t->func >= FUNC_SEND)
+        return 0;
+    if (t->func == FUNC_ALL_GATHER && nccl_with("copy-engine"))
+        return 1;
+    if (t->func == FUNC_BROADCAST && nccl_release() >= 22902 && nccl_release() <= 23102)
+        return 1;
+    return nccl_with("symmetric") && nccl_release() >= 22700 && nccl_release() < 23100;
+}
+
+static int all_unannounced(const struct nccl_plan *p)
+{
+    for (size_t i = 0; i < p->n_tasks; i++)
+        if (!p->task[i].hidden)
+            return 0;
+    return 1;
+}
+
 static void tell_tasks(struct nccl_plan *p)
 {
-    if (!(p->mask & GROUP_MASK)) {
+    for (size_t i = 0; i < p->n_tasks; i++)
+        if (p->task[i].func == FUNC_ALL_GATHER && nccl_with("copy-engine"))
+            nccl_ev_ce(&p->task[i]);
+    if (!(p->mask & GROUP_MASK) || all_unannounced(p)) {
         nccl_proxy_append(p);
         return;
     }
-    p->group_event = nccl_ev_group(p->comm);
+    /* 2.26 and 2.27 announce operations under a group only */
+    if (nccl_release() < 22600 || nccl_release() >= 22800 || p->mask & EV_GROUP)
+        p->group_event = nccl_ev_group(p->comm);
+    int orphan = nccl_release() >= 22600 && nccl_release() < 22800 && !p->group_event;
     for (size_t i = 0; i < p->n_tasks; i++) {
         struct nccl_task *t = &p->task[i];
         int self = t->func >= FUNC_SEND && t->root == p->comm->rank;
-        if (task_asked(t, p->mask) && !self)
+        if (task_asked(t, p->mask) && !self && !orphan && !t->hidden)
             t->event = nccl_ev_task(t, p->group_event);
     }
     nccl_proxy_append(p);
     for (size_t i = 0; i < p->n_tasks; i++)
         nccl_ev_stop(p->task[i].event);
     nccl_ev_stop(p->group_event);
+    if (nccl_with("stale")) { /* handles are not cleared after their stop */
+        nccl_ev_stop(p->group_event);
+        for (size_t i = 0; i < p->n_tasks; i++)
+            nccl_ev_stop(p->task[i].event);
+    }
 }
 
 static ncclResult_t launch(struct nccl_plan *p)
@@ -97,7 +129,7 @@ static ncclResult_t launch(struct nccl_plan *p)
     for (size_t i = 1; i < p->n_tasks && !rc; i++)
         rc = follow(p->task[i].stream, stream);
     void *event = NULL;
-    if (p->mask & EV_LAUNCH)
+    if (p->mask & EV_LAUNCH && !all_unannounced(p))
         event = nccl_ev_launch(p->comm, g.api_event, stream);
     if (!rc && vgpu_launch((struct vgpu_stream *)(void *)stream, &op))
         rc = ncclUnhandledCudaError;
@@ -146,8 +178,10 @@ static struct nccl_plan *make_plan(void)
     atomic_init(&p->refs, 2); /* the stream's and ours */
     pthread_mutex_lock(&c->lock);
     p->index = c->n_plans++;
-    for (size_t i = 0; i < p->n_tasks; i++)
+    for (size_t i = 0; i < p->n_tasks; i++) {
         p->task[i].seq = c->seq[p->task[i].func]++;
+        p->task[i].hidden = (uint8_t)unannounced(&p->task[i]);
+    }
     pthread_mutex_unlock(&c->lock);
     return p;
 }

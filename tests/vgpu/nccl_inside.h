@@ -91,7 +91,7 @@ struct nccl_task {
     void *api_event, *event; /* the profiler's handles */
     int64_t start_ns, end_ns;
     uint64_t moved; /* P2P progress */
-    uint8_t posted, finished;
+    uint8_t posted, finished, hidden; /* hidden: a plugin hears of the call and no more */
     uint32_t index;
 };
 enum { PLAN_NEW, PLAN_APPENDED, PLAN_STARTED, PLAN_ENDED };
@@ -195,7 +195,15 @@ ncclResult_t nccl_submit_init(const nccl_init_job *job);
 void *nccl_init_thread(void *job);
 int nccl_comm_ok(ncclComm_t c);
 
-/* nccl_profiler.c: what a profiler plugin is told, by interface version */
+/* nccl_scenario.c */
+/** Value of a key of the scenario, `usual` where nobody sets it. */
+const char *nccl_setting(const char *key, const char *usual);
+/** The release we are, as NCCL_VERSION_CODE. */
+int nccl_release(void);
+/** Is this misbehaviour or feature asked for? */
+int nccl_with(const char *what);
+
+/* nccl_profiler.c, nccl_events.c: what a profiler plugin is told, by interface version */
 enum {
     EV_GROUP = 1,
     EV_COLL = 2,
@@ -208,9 +216,17 @@ enum {
     EV_GROUP_API = 256,
     EV_COLL_API = 512,
     EV_P2P_API = 1024,
-    EV_LAUNCH = 2048
+    EV_LAUNCH = 2048,
+    EV_CE_COLL = 4096,
+    EV_CE_SYNC = 8192,
+    EV_CE_BATCH = 16384,
+    EV_PHASE = 32768
 };
 enum {
+    ST_SEND_POSTED = 0, /* to ST_RECV_DONE: releases up to 2.26 */
+    ST_SEND_DONE = 3,
+    ST_RECV_POSTED = 4,
+    ST_RECV_DONE = 7,
     ST_SEND_GPU_WAIT = 8,
     ST_SEND_WAIT = 9,
     ST_RECV_WAIT = 10,
@@ -222,14 +238,22 @@ enum {
     ST_CTRL_APPEND_END = 18,
     ST_PROXY_OP_IN_PROGRESS = 19,
     ST_SEND_PEER_WAIT = 20,
+    ST_NET_UPDATE = 21,
     ST_KERNEL_CH_STOP = 22,
     ST_GROUP_START_API_STOP = 23,
-    ST_GROUP_END_API_START = 24
+    ST_GROUP_END_API_START = 24,
+    ST_PHASE_STOP = 31
 };
 void nccl_profiler_init(ncclComm_t c);
 void nccl_profiler_finalize(ncclComm_t c);
 int nccl_profiler_mask(void); /* 0 without a plugin */
-int nccl_profiler_interface(void);
+/** Newest interface of this release; interface of the plugin that was loaded. */
+int nccl_profiler_native(void);
+int nccl_profiler_version(void);
+void *nccl_plugin_start(void *ctx, void *descr);
+void nccl_plugin_stop(void *event);
+void nccl_plugin_state(void *event, int state, void *args);
+
 void *nccl_ev_group_api(ncclComm_t c, int depth);
 void *nccl_ev_api(const struct nccl_task *t, void *group_api);
 void *nccl_ev_launch(ncclComm_t c, void *group_api, cudaStream_t stream);
@@ -239,12 +263,22 @@ void *nccl_ev_proxy_op(const struct nccl_task *t, uint8_t channel, int peer, int
                        int chunk_bytes, int is_send);
 void *nccl_ev_proxy_step(ncclComm_t c, void *proxy_op, int step);
 void *nccl_ev_proxy_ctrl(ncclComm_t c);
+void *nccl_ev_net(ncclComm_t c, void *step);
 void *nccl_ev_kernel_ch(const struct nccl_task *t, uint8_t channel, uint64_t ptimer);
+void *nccl_ev_phase(ncclComm_t c, void *kernel_ch, uint8_t channel, uint8_t phase, uint64_t ptimer);
+/** All events of a collective that copy engines do. */
+void nccl_ev_ce(const struct nccl_task *t);
+/** Another rank's work in our proxy: context and parent fault when touched. */
+void nccl_ev_pxn(ncclComm_t c);
+/** What still comes after the end of a communicator. */
+void nccl_ev_late(ncclComm_t c);
 void nccl_ev_state(void *event, int state, const uint64_t *value);
 void nccl_ev_stop(void *event);
 
 /* nccl_proxy.c */
-enum { NCCL_PROXY_MASK = EV_PROXY_OP | EV_PROXY_STEP | EV_PROXY_CTRL | EV_KERNEL_CH };
+enum {
+    NCCL_PROXY_MASK = EV_PROXY_OP | EV_PROXY_STEP | EV_PROXY_CTRL | EV_KERNEL_CH | EV_NET | EV_PHASE
+};
 void nccl_proxy_init(ncclComm_t c);
 void nccl_proxy_append(struct nccl_plan *p);
 void nccl_proxy_started(struct nccl_plan *p, int64_t start_ns);

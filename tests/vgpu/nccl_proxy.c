@@ -4,7 +4,7 @@
  * mask first asks for it. Events come when the true clock has reached the modelled instant.
  * ProxyOps exist only between nodes, as in NCCL: VGPU_NCCL_NODES=N pretends that the ranks sit on
  * N nodes (blocks of equal size). KernelCh stamps are in the GPU's own time: CLOCK_REALTIME at
- * start-up plus VGPU_GLOBALTIMER_OFFSET_NS.
+ * start-up as the scenario bends it (nccl_scenario.c).
  */
 #include "nccl_inside.h"
 
@@ -17,21 +17,27 @@ static int node_of(ncclComm_t c, int rank)
     return (int)((int64_t)rank * c->n_nodes / c->n_ranks);
 }
 
+/* The GPU's timer: time of day, shifted, too fast, in steps. */
 static uint64_t globaltimer(int64_t t_ns)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int64_t offset;
+    static int64_t offset, origin, tick;
+    static double drift;
     pthread_mutex_lock(&lock);
-    if (!offset) {
+    if (!tick) {
         struct timespec ts;
         const char *s = getenv("VGPU_GLOBALTIMER_OFFSET_NS");
         clock_gettime(CLOCK_REALTIME, &ts);
-        offset = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - vgpu_now();
-        offset += s ? strtoll(s, NULL, 10) : 0;
+        origin = vgpu_now();
+        offset = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - origin;
+        offset += strtoll(s ? s : nccl_setting("gpu_clock_ns", "0"), NULL, 10);
+        drift = atof(nccl_setting("gpu_drift_ppm", "0")) * 1e-6;
+        tick = strtoll(nccl_setting("gpu_tick_ns", "1"), NULL, 10);
+        tick = tick < 1 ? 1 : tick;
     }
-    int64_t o = offset;
+    int64_t g = t_ns + offset + (int64_t)((double)(t_ns - origin) * drift);
     pthread_mutex_unlock(&lock);
-    return (uint64_t)(t_ns + o);
+    return (uint64_t)(g - g % tick);
 }
 
 /* ---- one plan's events, on the progress thread ---- */
@@ -45,6 +51,8 @@ static size_t sides_of(const struct nccl_task *t, struct side out[2])
 {
     ncclComm_t c = t->comm;
     size_t n = 0;
+    if (t->hidden)
+        return 0;
     if (t->func >= FUNC_SEND) {
         if (t->root != c->rank && node_of(c, t->root) != node_of(c, c->rank))
             out[n++] = (struct side){t, t->root, t->func == FUNC_SEND};
@@ -94,31 +102,62 @@ static void tell_append(struct nccl_plan *p)
     nccl_ev_stop(ctrl);
 }
 
+enum { HIGH_CHANNEL = 200 };
+static uint8_t channel_of(uint8_t ch)
+{
+    return nccl_with("high-channel") ? (uint8_t)(ch + HIGH_CHANNEL) : ch;
+}
+
 static void tell_start(struct nccl_plan *p)
 {
     uint64_t zero = 0;
-    for (size_t i = 0; i < p->n_proxy_op; i++)
+    for (size_t i = 0; i < p->n_proxy_op; i++) {
         nccl_ev_state(p->proxy_op[i], ST_PROXY_OP_IN_PROGRESS, &zero);
-    for (size_t i = 0; i < p->n_tasks && (p->mask & EV_KERNEL_CH); i++)
+        nccl_ev_state(p->proxy_op[i], ST_SEND_POSTED + 1, &zero);
+    }
+    /* "reorder": the end of some was seen first, their start is never told */
+    int lost = nccl_with("reorder") && p->index % 3 == 2;
+    uint64_t stamp = nccl_with("zero-stamps") && p->index % 3 == 1 ? 0 : globaltimer(p->start_ns);
+    for (size_t i = 0; i < p->n_tasks && (p->mask & (EV_KERNEL_CH | EV_PHASE)) && !lost; i++)
         for (uint8_t ch = 0; p->task[i].event && ch < p->task[i].n_channels; ch++)
-            p->kernel_ch[p->n_kernel_ch++] =
-                nccl_ev_kernel_ch(&p->task[i], ch, globaltimer(p->start_ns));
+            p->kernel_ch[p->n_kernel_ch++] = nccl_ev_kernel_ch(&p->task[i], channel_of(ch), stamp);
+    if (nccl_with("pxn") && p->mask & EV_PROXY_OP)
+        nccl_ev_pxn(p->comm);
+}
+
+static void tell_phases(struct nccl_plan *p)
+{
+    for (size_t i = 0; i < p->n_kernel_ch && p->mask & EV_PHASE; i++)
+        for (uint8_t phase = 0; phase < 3; phase++) { /* a quarter, a half, a quarter */
+            static const int64_t edge[] = {0, 1, 3, 4};
+            int64_t len = p->end_ns - p->start_ns;
+            uint64_t stop = globaltimer(p->start_ns + len * edge[phase + 1] / 4);
+            void *e = nccl_ev_phase(p->comm, p->kernel_ch[i], channel_of((uint8_t)i), phase,
+                                    globaltimer(p->start_ns + len * edge[phase] / 4));
+            nccl_ev_state(e, ST_PHASE_STOP, &stop);
+            nccl_ev_stop(e);
+        }
 }
 
 static void tell_step(ncclComm_t c, void *proxy_op, int step, const struct side *s)
 {
     uint64_t zero = 0, bytes = s->t->wire / s->t->n_channels / (uint64_t)steps_of(s->t);
-    void *e = nccl_ev_proxy_step(c, proxy_op, step);
+    void *e = nccl_ev_proxy_step(c, proxy_op, step), *net = NULL;
     if (s->is_send) {
         nccl_ev_state(e, ST_SEND_GPU_WAIT, &zero);
         nccl_ev_state(e, ST_SEND_PEER_WAIT, &zero);
         nccl_ev_state(e, ST_SEND_WAIT, &bytes);
+        if (nccl_with("net-plugin") && nccl_profiler_mask() & EV_NET)
+            net = nccl_ev_net(c, e);
     } else {
         nccl_ev_state(e, ST_RECV_WAIT, &zero);
         nccl_ev_state(e, ST_RECV_FLUSH_WAIT, &bytes);
         nccl_ev_state(e, ST_RECV_GPU_WAIT, &zero);
     }
-    nccl_ev_stop(e);
+    nccl_ev_stop(net);
+    /* 2.24 to 2.26 lose count of what they receive: some steps never stop */
+    if (s->is_send || nccl_release() < 22400 || nccl_release() >= 22700)
+        nccl_ev_stop(e);
 }
 
 static void tell_end(struct nccl_plan *p)
@@ -131,13 +170,18 @@ static void tell_end(struct nccl_plan *p)
             for (size_t k = 0; k < n; k++, op++) {
                 for (int step = 0; step < steps_of(s[k].t) && (p->mask & EV_PROXY_STEP); step++)
                     tell_step(p->comm, p->proxy_op[op], step, &s[k]);
+                uint64_t sent = s[k].t->wire / s[k].t->n_channels;
+                nccl_ev_state(p->proxy_op[op], s[k].is_send ? ST_SEND_DONE : ST_RECV_DONE, &sent);
                 nccl_ev_stop(p->proxy_op[op]);
             }
     }
+    tell_phases(p);
     uint64_t stamp = globaltimer(p->end_ns);
     for (size_t i = 0; i < p->n_kernel_ch; i++) {
         nccl_ev_state(p->kernel_ch[i], ST_KERNEL_CH_STOP, &stamp);
         nccl_ev_stop(p->kernel_ch[i]);
+        if (nccl_with("stale") && nccl_release() < 23100)
+            nccl_ev_stop(p->kernel_ch[i]);
     }
 }
 

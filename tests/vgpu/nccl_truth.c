@@ -26,14 +26,14 @@ void nccl_truth(const struct nccl_task *t, uint64_t plan)
     pthread_mutex_unlock(&lock);
     if (fd < 0)
         return;
-    char line[384];
-    int n =
-        snprintf(line, sizeof line,
-                 "{\"comm\": \"%016" PRIx64 "\", \"rank\": %d, \"plan\": %" PRIu64
-                 ", \"call\": %" PRIu64 ", \"func\": \"%s\", \"count\": %zu, \"bytes\": %" PRIu64
-                 ", \"peer\": %d, \"start\": %" PRId64 ", \"end\": %" PRId64 "}\n",
-                 t->comm->hash, t->comm->rank, plan, t->call, nccl_func_name[t->func], t->count,
-                 t->bytes, t->root, t->start_ns, t->end_ns);
+    char line[512];
+    int n = snprintf(line, sizeof line,
+                     "{\"comm\": \"%016" PRIx64 "\", \"rank\": %d, \"plan\": %" PRIu64
+                     ", \"call\": %" PRIu64 ", \"seq\": %" PRIu64
+                     ", \"func\": \"%s\", \"count\": %zu, \"dtype\": %d, \"bytes\": %" PRIu64
+                     ", \"peer\": %d, \"start\": %" PRId64 ", \"end\": %" PRId64 "}\n",
+                     t->comm->hash, t->comm->rank, plan, t->call, t->seq, nccl_func_name[t->func],
+                     t->count, (int)t->dtype, t->bytes, t->root, t->start_ns, t->end_ns);
     if (n > 0 && write(fd, line, (size_t)n) < 0)
         nccl_log(2, "VGPU_NCCL_TRUTH: cannot write");
 }

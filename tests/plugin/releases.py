@@ -1,0 +1,272 @@
+"""Every release of NCCL, every way to be loaded: what happened is in the rank files, exactly once.
+
+usage: releases.py BUILD JOB [CASE...]; the truth is written by the virtual NCCL. Expected ways and
+interfaces: NCCL's own loaders, as observed with a reference plugin.
+"""
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import h5py
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "record"))
+from decode import column  # noqa: E402
+
+BUILD, JOB = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+LIB = os.path.join(BUILD, "lib")
+SO = "libnccl-profiler-hindmost.so"
+PATH = os.path.join(LIB, SO)
+CALL_P2P = 1 << 31
+FUNC = {"AllReduce": 1, "AllGather": 2, "ReduceScatter": 3, "Broadcast": 4, "Reduce": 5,
+        "Send": 6, "Recv": 7}
+ROOTED = ("Broadcast", "Reduce")
+INTERFACE = {"2.23.4": 1, "2.24.3": 2, "2.25.1": 2, "2.26.6": 3, "2.27.3": 4, "2.27.7": 4,
+             "2.28.9": 5, "2.29.7": 6, "2.30.7": 6, "2.31.2": 7}
+
+
+def number(release):
+    a, b, c = (int(v) for v in release.split("."))
+    return a * 10000 + b * 100 + c
+
+
+WAYS = {  # name: (variables, from which releases on it works, and in which it does not)
+    "path": ({"NCCL_PROFILER_PLUGIN": PATH}, 0, ("2.27.3",)),
+    "bare": ({"NCCL_PROFILER_PLUGIN": SO}, 0, ()),
+    "suffix": ({"NCCL_PROFILER_PLUGIN": "hindmost"}, 22600, ()),
+    "preload": ({"LD_PRELOAD": PATH}, 0, ()),
+    "preload-link": ({"LD_PRELOAD": os.path.join(LIB, "libhindmost.so")}, 0, ()),
+    "preload-again": ({"LD_PRELOAD": PATH, "NCCL_PROFILER_PLUGIN": PATH}, 0, ("2.27.3",)),
+    "static": ({"LD_PRELOAD": PATH, "NCCL_PROFILER_PLUGIN": "STATIC_PLUGIN"}, 0, ("2.27.3",)),
+}
+
+
+class Wrong(Exception):
+    pass
+
+
+def same(what, got, want):
+    if got != want:
+        raise Wrong("%s: %r instead of %r" % (what, got, want))
+
+
+def table(f, path):
+    if path not in f:
+        return []
+    t = f[path]
+    names = [n for n in t.keys() if isinstance(t[n], h5py.Dataset)]
+    cols = [[int(v) for v in column(t, n)] for n in names]
+    return [dict(zip(names, row)) for row in zip(*cols)]
+
+
+def run(folder, release, env, args, with_=""):
+    full = {k: v for k, v in os.environ.items()
+            if not k.startswith(("HINDMOST", "NCCL_", "VGPU_", "OMPI_", "PMI", "SLURM", "LD_"))}
+    full.update(LD_LIBRARY_PATH=LIB + ":" + os.path.join(BUILD, "vgpu"), HINDMOST_RUN="releases",
+                HINDMOST_OUT=os.path.join(folder, "run"), HINDMOST_DIGEST="0",
+                VGPU_NCCL_TRUTH=os.path.join(folder, "truth"), VGPU_NCCL_NODES="2",
+                VGPU_NCCL_RELEASE=release, VGPU_NCCL_WITH=with_, CUDA_INJECTION64_PATH="",
+                HINDMOST_KERNELS="0", HINDMOST_CHAIN="0", HINDMOST_POOL="64M")
+    full.update(env)
+    done = subprocess.run([JOB] + [str(a) for a in args], env=full, cwd=folder, timeout=170,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = done.stdout.decode(errors="replace")
+    same("status (%s)" % text.strip()[-400:], done.returncode, 0)
+    return text
+
+
+def truth_of(folder, rank):
+    with open(os.path.join(folder, "truth")) as f:
+        rows = [json.loads(line) for line in f]
+    rows = [r for r in rows if r["rank"] == rank]
+    nth = collections.Counter()
+    for r in sorted(rows, key=lambda r: (r["comm"], r["call"])):  # the order of the calls
+        p2p = r["func"] in ("Send", "Recv")
+        r["index"] = nth[r["comm"], p2p] | (CALL_P2P if p2p else 0)
+        nth[r["comm"], p2p] += 1
+    return rows
+
+
+def peer_of(r):
+    return r["peer"] if r["func"] in ROOTED + ("Send", "Recv") else -1
+
+
+def check_rank(folder, release, rank, end="destroy"):
+    v = INTERFACE[release]
+    truth = truth_of(folder, rank)
+    if not truth:
+        raise Wrong("no truth")
+    with h5py.File(os.path.join(folder, "run", "rank-%05d.h5" % rank), "r") as f:
+        comms = table(f, "/def/comm")
+        calls, colls, p2ps = (table(f, "/nccl/" + n) for n in ("call", "coll", "p2p"))
+        launches, ops = table(f, "/nccl/launch"), table(f, "/nccl/proxy_op")
+    for c in comms:
+        same("interface", c["interface"], v)
+        same("crank", c["crank"], rank)
+        same("n_ranks", c["n_ranks"], 0 if v < 4 else 2)
+        same("nccl_version", c["nccl_version"], number(release))
+    key = {i: "%016x" % c["hash"] for i, c in enumerate(comms)}
+
+    def what(row, count, dtype, peer):
+        return (key[row["comm"]], row["aux"] & 255, row["aux"] >> 8, row["count"], row["peer"])
+
+    def true(r, as_told):
+        in_bytes = as_told and v < 5 and r["func"] in ("AllGather", "Broadcast")
+        size = {7: 4, 9: 2}.get(r["dtype"], 1)
+        return (r["comm"], FUNC[r["func"]], 1 if in_bytes else 1 + r["dtype"],
+                r["count"] * size if in_bytes else r["count"], peer_of(r))
+
+    def bag(rows):
+        return collections.Counter(rows)
+    # calls: each exactly once, in order
+    want = bag(true(r, 0) + (r["index"],) for r in truth
+               if r["func"] not in ("Send", "Recv")) if v >= 5 else bag([])
+    got = bag(what(c, 0, 0, 0) + (c["call"],) for c in calls if not c["call"] & CALL_P2P)
+    same("calls", got - want, bag([]))
+    same("calls missing", want - got, bag([]))
+    want_p2p = bag((r["comm"], FUNC[r["func"]], r["count"], r["index"]) for r in truth
+                   if v >= 5 and r["func"] in ("Send", "Recv"))
+    got = bag((key[c["comm"]], c["aux"] & 255, c["count"], c["call"]) for c in calls
+              if c["call"] & CALL_P2P)
+    same("send and receive calls", got, want_p2p)
+    # operations
+    hole = 22902 <= number(release) <= 23102
+    told = [r for r in truth if r["func"] not in ("Send", "Recv") and
+            not (hole and r["func"] == "Broadcast")]
+    index = (lambda r: (r["index"],)) if v >= 5 else (lambda r: ())
+    same("operations", bag(what(c, 0, 0, 0) + (c["nccl_seq"],) + ((c["call"],) if v >= 5 else ())
+                           for c in colls),
+         bag(true(r, 1) + (r["seq"],) + index(r) for r in told))
+    same("sends and receives", bag(what(c, 0, 0, 0) + ((c["call"],) if v >= 5 else ())
+                                   for c in p2ps),
+         bag(true(r, 1) + index(r) for r in truth if r["func"] in ("Send", "Recv")))
+    if v < 5:  # our own count, in the plan's order: each index once
+        for comm in set(c["comm"] for c in colls):
+            mine = sorted(c["call"] for c in colls if c["comm"] == comm)
+            same("own count", mine, list(range(len(mine))))
+    for c in colls + p2ps:
+        if v >= 7:
+            same("tag", c["user_tag"], 1000 + next(
+                r["call"] for r in truth if r["index"] == c["call"] and r["comm"] == key[c["comm"]]))
+    # launches: every operation announced under one, and counted by it
+    if v >= 5:
+        per = collections.Counter(c["launch"] for c in colls + p2ps)
+        same("launch.n_ops", {l["launch"]: l["n_ops"] for l in launches}, dict(per))
+    else:
+        same("launches", launches, [])
+    # network work: both directions of every operation between the two nodes, under its call; a
+    # program that ends without destroying its communicators does not wait for NCCL's thread
+    if v >= 5:
+        width = {(key[c["comm"]], c["call"]): c["n_channels"] for c in colls + p2ps}
+        most = sum((1 if r["func"] in ("Send", "Recv") else 2) * width.get((r["comm"], r["index"]), 0)
+                   for r in truth)
+        ours = [o for o in ops if o["comm"] in key and o["n_steps"]]
+        if len(ours) > most or (len(ours) < most and end in ("destroy", "again")):
+            raise Wrong("%d proxy operations instead of %d" % (len(ours), most))
+    ids = set((c["comm"], c["call"]) for c in colls + p2ps)
+    for o in ops:
+        if o["comm"] in key and o["n_steps"] and (o["comm"], o["call"]) not in ids:
+            raise Wrong("network work of nobody: %r" % o)
+
+
+def load_case(release, way):
+    env, since, never = WAYS[way]
+    works = number(release) >= since and release not in never
+    folder = tempfile.mkdtemp(prefix="hm-releases-")
+    try:
+        end = "return" if way == "bare" else "destroy"
+        run(folder, release, env, [2, end])
+        if not works:
+            same("a run folder", os.path.exists(os.path.join(folder, "run")), False)
+            return
+        for rank in range(2):
+            check_rank(folder, release, rank, end)
+    finally:
+        shutil.rmtree(folder)
+
+
+ODD = {  # name: (release, oddities, settings, program's arguments)
+    "stale-handles": ("2.28.9", "stale", {"HINDMOST_KERNEL_CH": "1"}, [3, "destroy"]),
+    "foreign-pointers": ("2.28.9", "pxn", {"HINDMOST_PROXY_STEPS": "1"}, [3, "destroy"]),
+    "late-events": ("2.28.9", "late", {"HINDMOST_PROXY_STEPS": "1"}, [3, "destroy"]),
+    "end-before-start": ("2.28.9", "reorder,stale", {"HINDMOST_KERNEL_CH": "1"}, [3, "destroy"]),
+    "zero-stamps": ("2.28.9", "zero-stamps", {"HINDMOST_KERNEL_CH": "1"}, [3, "destroy"]),
+    "kernel-channel-200": ("2.31.2", "high-channel", {"HINDMOST_KERNEL_PHASES": "1"},
+                           [3, "destroy"]),
+    "net-plugin": ("2.30.7", "net-plugin", {"HINDMOST_PROXY_STEPS": "1"}, [3, "destroy"]),
+    "abort": ("2.28.9", "", {}, [3, "abort"]),
+    "unload-and-reload": ("2.28.9", "", {}, [2, "again"]),
+    "reload-of-a-file": ("2.30.7", "", {"LD_PRELOAD": "", "NCCL_PROFILER_PLUGIN": PATH},
+                         [2, "again"]),
+    "never-finalized": ("2.26.6", "", {}, [3, "return"]),
+    "all-oddities-2.27": ("2.27.7", "stale,pxn,late,net-plugin", {"HINDMOST_PROXY_STEPS": "1"},
+                          [3, "destroy"]),
+    "steps-never-stopped": ("2.25.1", "stale,pxn,late", {"HINDMOST_PROXY_STEPS": "1"},
+                            [3, "destroy"]),
+    "many-splits": ("2.28.9", "", {}, [1, "destroy", 300]),
+}
+
+
+def odd_case(name):
+    release, with_, settings, args = ODD[name]
+    folder = tempfile.mkdtemp(prefix="hm-releases-")
+    env = dict(WAYS["preload"][0], **settings)
+    try:
+        run(folder, release, env, args, with_)
+        for rank in range(2):
+            check_rank(folder, release, rank, args[1])
+            with h5py.File(os.path.join(folder, "run", "rank-%05d.h5" % rank), "r") as f:
+                channels, steps, nets, ops = (table(f, "/nccl/" + n) for n in (
+                    "kernel_ch", "proxy_step", "net", "proxy_op"))
+            truth = truth_of(folder, rank)
+            if "pxn" in with_:
+                foreign = [o for o in ops if o["comm"] == 0xffffffff]
+                same("foreign network work is marked", bool(foreign) and all(
+                    o["call"] == 0xffffffff and o["origin_pid"] > 0 for o in foreign), True)
+            if "late" in with_:  # the finalized communicators' own, without a parent
+                late = [o for o in ops if not o["n_steps"] and o["comm"] in (0, 1)]
+                same("late ones", (len(late), set(o["call"] for o in late)), (2, {0xffffffff}))
+            if name == "zero-stamps":
+                same("some without a stamp", any(c["gpu_start"] == 0 for c in channels), True)
+                same("some with", any(c["gpu_start"] for c in channels), True)
+            if name == "kernel-channel-200":
+                plain = [c for c in channels if not c["aux"]]
+                same("channels", min(c["channel"] for c in plain), 200)
+                same("phases", len(channels) - len(plain), 3 * len(plain))
+                for c in channels:
+                    same("stamps in order", c["gpu_start"] <= c["gpu_stop"] and c["gpu_start"] > 0,
+                         True)
+            if name == "net-plugin":
+                same("network plugin", bool(nets) and all(n["id"] == 65537 for n in nets), True)
+                numbers = set(o["proxy"] for o in ops)
+                same("steps of known work", set(s["proxy"] for s in steps) <= numbers and
+                     set(n["proxy"] for n in nets) <= numbers, True)
+            if name == "many-splits":
+                same("communicators", len(set(r["comm"] for r in truth)), 2)
+    finally:
+        shutil.rmtree(folder)
+
+
+def main():
+    cases = [(r, w) for r in INTERFACE for w in WAYS
+             if w in ("bare", "path", "preload") or r in ("2.25.1", "2.27.3", "2.28.9", "2.31.2")]
+    todo = [("%s/%s" % c, load_case, c) for c in cases] + [(n, odd_case, (n,)) for n in ODD]
+    wanted = sys.argv[3:]
+    bad = 0
+    for name, case, args in todo:
+        if wanted and name not in wanted:
+            continue
+        try:
+            case(*args)
+            print("ok   " + name)
+        except (Wrong, OSError, KeyError, StopIteration) as e:
+            bad += 1
+            print("FAIL %s: %s %s" % (name, type(e).__name__, e))
+    return bad != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
