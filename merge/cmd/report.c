@@ -9,6 +9,7 @@
 #include "core/who.h"
 #include "engine/engine.h"
 #include "import/foreign.h"
+#include "report/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,14 @@
 #include <unistd.h>
 
 struct args {
-    const char *json, *csv, *html, *fail_on;
+    const char *json, *csv, *html, *fail_on, *steps, *ranks;
     int md, strict, digest, expert;
 };
 struct job {
     const struct args *args;
     const char *run;   /* folder that is read */
     const char *shown; /* as the user named it */
+    struct hm_select select;
     int exit_code;
 };
 
@@ -82,7 +84,10 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
     if (s)
         return s;
     e.run.path = job->shown; /* an imported trace goes by its own name */
+    hm_engine_select_steps(&e, job->select.first_step, job->select.last_step);
     s = hm_engine_collect(&e);
+    if (s == HM_OK)
+        s = hm_engine_selected(&e);
     if (s == HM_OK)
         s = hm_engine_match(&e);
     if (s == HM_OK)
@@ -92,10 +97,12 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
     uint32_t n = say_problems(job, &e.run, s == HM_OK ? result : NULL);
     if (s == HM_OK && job->args->strict && n)
         s = HM_E_DATA; /* said line by line just now */
-    if (s == HM_OK)
-        s = print(job, &e.run, result);
     if (s == HM_OK && job->args->fail_on)
         s = hm_report_fail_on(result, job->args->fail_on, &job->exit_code);
+    if (s == HM_OK)
+        s = hm_select_apply(&job->select, result);
+    if (s == HM_OK)
+        s = print(job, &e.run, result);
     hm_engine_close(&e);
     return s;
 }
@@ -147,7 +154,10 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
         job.run = job.shown = latest;
     }
     if (s == HM_OK)
+        s = hm_select_parse(a->steps, a->ranks, &job.select);
+    if (s == HM_OK)
         s = hm_team_run(1, report_team, &job);
+    hm_select_clear(&job.select);
     hm_import_temp_remove(&temp);
     if (s == HM_OK && job.exit_code)
         hm_cli_exit_code(job.exit_code);
@@ -163,6 +173,10 @@ static const struct hm_option options[] = {
     {"html", "FILE", "a page (not built yet)", NULL, offsetof(struct args, html), 0, HM_OPT_TEXT},
     {"fail-on", "EXPR", "exit 3 when KEY OP NUMBER[%] holds; gain, wait, stall, exposed, lost",
      NULL, offsetof(struct args, fail_on), 0, HM_OPT_TEXT},
+    {"steps", "A..B", "only these steps are analysed", NULL, offsetof(struct args, steps), 0,
+     HM_OPT_TEXT},
+    {"ranks", "LIST", "only these ranks are shown, such as 0,3,8..15; all are analysed", NULL,
+     offsetof(struct args, ranks), 0, HM_OPT_TEXT},
     {"expert", NULL, "every row and every table of the result", NULL, offsetof(struct args, expert),
      0, HM_OPT_FLAG},
     {"strict", NULL, "any problem with a file is an error", NULL, offsetof(struct args, strict), 0,

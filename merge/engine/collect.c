@@ -177,6 +177,21 @@ static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_j
     return s == HM_OK ? take_rows(c, join) : s;
 }
 
+/* Keeps the windows of the steps that are wanted. */
+static size_t select_windows(struct hm_engine_more *m, struct hm_step_window *v, size_t n)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        m->has_first = m->n_has && m->has_first < v[i].step ? m->has_first : v[i].step;
+        m->has_last = m->n_has && m->has_last > v[i].step ? m->has_last : v[i].step;
+        m->n_has = 1;
+        if (v[i].step >= m->first_step && v[i].step <= m->last_step)
+            v[k++] = v[i];
+    }
+    m->n_selected += k > 0;
+    return k;
+}
+
 /* Windows of one worker. Without steps, or with a single one, the whole recording is looked at:
  * from the first to the last operation of the device. */
 static hm_status_t store_windows(struct collect *c, uint32_t w)
@@ -202,7 +217,7 @@ static hm_status_t store_windows(struct collect *c, uint32_t w)
     if (n > 3) /* lazy loading, first use of the communicators */
         copy[0].flags |= HM_STEP_WARMUP;
     e->more->window[worker] = copy;
-    e->more->n_windows[worker] = n;
+    e->more->n_windows[worker] = select_windows(e->more, copy, n);
     return HM_OK;
 }
 

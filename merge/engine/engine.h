@@ -45,6 +45,8 @@ hm_status_t hm_team_run(uint32_t n_threads, hm_team_func_t fn, void *arg);
 extern int hm_engine_wait_ms;
 /** Phases, in this order. Each needs the ones before it (timeline needs up to match). */
 hm_status_t hm_engine_open(struct hm_team *team, const char *run, struct hm_engine *e_p);
+/** Before collect: only steps first..last are analysed (all when never called). */
+void hm_engine_select_steps(struct hm_engine *e, int64_t first, int64_t last);
 hm_status_t hm_engine_collect(struct hm_engine *e);
 hm_status_t hm_engine_match(struct hm_engine *e);
 hm_status_t hm_engine_account(struct hm_engine *e);
@@ -52,6 +54,8 @@ hm_status_t hm_engine_account(struct hm_engine *e);
 hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p);
 void hm_engine_close(struct hm_engine *e);
 
+/** After collect: HM_OK, or HM_E_USAGE (said) when none of the selected steps is in the run. */
+hm_status_t hm_engine_selected(const struct hm_engine *e);
 /** Arrivals and annotations of one worker in start order, for a timeline: reads up to n rows from
  *  row `first` of the worker; returns how many. Same index in both arrays. */
 size_t hm_engine_arrivals(struct hm_engine *e, uint32_t worker, uint64_t first,

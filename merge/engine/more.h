@@ -30,6 +30,8 @@ struct hm_engine_more {
     size_t n_lone;
     uint8_t *bad; /* [n_workers] the file turned out to be damaged: left out */
     int collecting;
+    int64_t first_step, last_step;                   /* windows of other steps are left out */
+    uint32_t has_first, has_last, n_has, n_selected; /* steps of the run; windows there and kept */
     struct hm_timeseg *rough; /* [n_domains] clocks never compared: placed by the time of day */
     uint8_t source;           /* weakest arrival source */
     const char *step_source;

@@ -22,6 +22,7 @@ hm_status_t hm_engine_open(struct hm_team *team, const char *path, struct hm_eng
     e->of_rank_step = calloc(n, sizeof(*e->of_rank_step));
     s = e->more && e->of_rank && e->of_rank_step ? HM_OK : HM_E_NOMEM;
     if (s == HM_OK) {
+        hm_engine_select_steps(e, 0, INT64_MAX);
         e->more->window = calloc(n, sizeof(*e->more->window));
         e->more->n_windows = calloc(n, sizeof(*e->more->n_windows));
         e->more->domain_of_worker = calloc(n, sizeof(uint32_t));
@@ -51,6 +52,23 @@ hm_status_t hm_engine_open(struct hm_team *team, const char *path, struct hm_eng
 }
 
 int hm_engine_wait_ms = 10000;
+
+void hm_engine_select_steps(struct hm_engine *e, int64_t first, int64_t last)
+{
+    e->more->first_step = first;
+    e->more->last_step = last;
+}
+
+hm_status_t hm_engine_selected(const struct hm_engine *e)
+{
+    const struct hm_engine_more *m = e->more;
+    if (m->n_selected || (m->first_step == 0 && m->last_step == INT64_MAX))
+        return HM_OK;
+    if (!m->n_has)
+        return hm_fail(HM_E_USAGE, "--steps", "no step was found in the run");
+    return hm_fail(HM_E_USAGE, "--steps", "no such step; the run has %u..%u", m->has_first,
+                   m->has_last);
+}
 
 void hm_engine_close(struct hm_engine *e)
 {

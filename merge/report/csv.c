@@ -4,6 +4,7 @@
  */
 #include "report/collectives.h"
 #include "report/report.h"
+#include "report/select.h"
 #include "report/view.h"
 
 #include <inttypes.h>
@@ -53,6 +54,8 @@ static hm_status_t collective(void *ctx, const struct hm_launch *l, const struct
 {
     struct sweep *s = ctx;
     struct hm_collective c;
+    if (!hm_select_step(s->result, l->step))
+        return HM_OK;
     hm_status_t st = hm_collective_fill(s->run, s->result, l, part, &c);
     if (st != HM_OK)
         return st;

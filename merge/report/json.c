@@ -6,6 +6,7 @@
 
 #include "report/collectives.h"
 #include "report/report.h"
+#include "report/select.h"
 #include "report/words.h"
 
 #include <inttypes.h>
@@ -193,6 +194,8 @@ static hm_status_t collective(void *ctx, const struct hm_launch *l, const struct
     struct full *f = ctx;
     struct hm_json *j = f->j;
     struct hm_collective c;
+    if (!hm_select_step(f->result, l->step))
+        return HM_OK;
     hm_status_t st = hm_collective_fill(f->run, f->result, l, part, &c);
     if (st != HM_OK)
         return st;
@@ -240,6 +243,17 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
         hm_json_i64(&j, "total_ns", s->total_ns);
     }
     hm_json_close(&j, '}');
+    const struct hm_out_selection *only = row(r, HM_T_selection, 0);
+    if (only) {
+        hm_json_open(&j, "selection", '{');
+        if (!HM_IS_NONE(only->first_step)) {
+            hm_json_i64(&j, "first_step", only->first_step);
+            hm_json_i64(&j, "last_step", only->last_step);
+        }
+        if (only->ranks)
+            hm_json_ids(&j, "ranks", only->ranks);
+        hm_json_close(&j, '}');
+    }
     hm_json_open(&j, "findings", '[');
     for (uint32_t i = 0; i < r->n_rows[HM_T_finding]; i++)
         finding(&j, NULL, run, row(r, HM_T_finding, i));

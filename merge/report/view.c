@@ -112,7 +112,8 @@ void hm_view_ranks(const struct hm_result *r, uint32_t most, struct hm_view *v)
     hm_view_begin(v, "Per rank, ms a step (mean)");
     for (uint32_t i = 0; q && i < n; i++) {
         q[i] = hm_result_row(r, HM_T_rank, i);
-        n_roles += q[i]->role && *q[i]->role;
+        /* said only where there are several: alone it tells nothing */
+        n_roles += q[i]->role && q[0]->role && strcmp(q[i]->role, q[0]->role) != 0;
     }
     hm_view_column(v, "rank", 0, 0);
     hm_view_column(v, "host", 1, 0);

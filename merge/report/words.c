@@ -194,6 +194,17 @@ void hm_words_run(const struct hm_run *run, const struct hm_result *r, struct hm
                  run->n_present, run->n_present == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
                  s ? s->n : 0, s && s->n == 1 ? "" : "s", s ? (double)s->total_ns / 1e9 : 0.0,
                  step);
+    const struct hm_out_selection *only = hm_result_row(r, HM_T_selection, 0);
+    if (only && !HM_IS_NONE(only->first_step)) {
+        char last[24] = "the end";
+        if (only->last_step != INT64_MAX)
+            snprintf(last, sizeof(last), "%" PRId64, only->last_step);
+        hm_lines_add(l, "", HM_INK_UNSURE, "only steps %" PRId64 " to %s are analysed",
+                     only->first_step, last);
+    }
+    if (only && only->ranks)
+        hm_lines_add(l, "", HM_INK_UNSURE, "only ranks %s are shown; all were analysed",
+                     only->ranks);
 }
 
 static void add_gain(const struct hm_result *r, const struct hm_out_finding *f, struct hm_lines *l)
