@@ -75,7 +75,7 @@ static void kernel(const struct hm_demo_sim *sim, struct hm_demo_rank *r,
             f *= r->now.work;
         else if (op->kernel == DEMO_K_EXPERT)
             f *= r->now.expert;
-        dur = (int64_t)((double)dur * f);
+        dur = (int64_t)((double)dur * f + 0.5);
     }
     int64_t start = start_of(r, op, call + 5 * US);
     r->correlation++;
@@ -130,7 +130,7 @@ static void leave(const struct hm_demo_sim *sim, struct hm_demo_rank *r,
         f *= 1 + sim->noise * hm_demo_normal(hm_demo_hash(seed ^ 0x3ee7, i_meeting, 0, 0));
     int64_t tail =
         sim->noise > 0 ? (int64_t)(hm_demo_hash(seed ^ 0x7a11, i_meeting, r->rank, 0) % 2000) : 0;
-    int64_t end = last + (int64_t)((double)op->ns * f) + tail;
+    int64_t end = last + (int64_t)((double)op->ns * f + 0.5) + tail;
     r->stream_ns[op->stream] = end;
     if (op->record)
         r->event_ns[op->record] = end;
