@@ -3,6 +3,7 @@
 Times in ms a step; T is the time of a step. Nothing here knows what the analyser says today;
 NOT_YET names the rows on which it is known to be wrong, with the reason.
 """
+MS, US = 1_000_000, 1_000
 DEVICE = ("rank", "device")
 QUIET = ("none", "undecided", "insufficient")
 
@@ -103,6 +104,50 @@ TABLE = {
     # three steps are not enough, whatever they hold
     "few": dict(status="insufficient"),
 
+    # The examples of single measures, times of e1 to e4 and e17 in us.
+    # s = [100, 130, 180, 110], e = [221, 220, 222, 220]: L = 180, E1 = 220, E2 = 222; busbw
+    # 4 MB x 2 x 3 / 4 / 42
+    "e1": dict(status="insufficient", exact={
+        "collectives.0.skew_ns": 80 * US, "collectives.0.last_rank": 2,
+        "collectives.0.margin_ns": 50 * US, "collectives.0.core_ns": 40 * US,
+        "collectives.0.wait_ns": [80 * US, 50 * US, 0, 70 * US],
+        "collectives.0.last_start_to_last_end_ns": 42 * US, "collectives.0.bytes": 4000000,
+        "ops.0.busbw_bps": 142.857e9}),
+    # broadcast, root s = 100; r1 90 waits 10, r2 120 does not
+    "e2": dict(status="insufficient", exact={"collectives.0.func": "Broadcast",
+                                             "collectives.0.wait_ns": [0, 10 * US, 0]}),
+    # wait [100,180), of which compute [90,150) hides 50
+    "e3": dict(exact={"ranks.0.wait_ns": 80 * US, "ranks.0.stall_ns": 30 * US,
+                      "ranks.0.transfer_ns": 20 * US, "ranks.1.wait_ns": 0}),
+    # compute [0,40) and [80,95), communication [30,70) with L = 50, copy [65,75)
+    "e4": dict(exact={"ranks.0.window_ns": 95 * US, "ranks.0.compute_ns": 55 * US,
+                      "ranks.0.comm_ns": 40 * US, "ranks.0.overlap_ns": 10 * US,
+                      "ranks.0.exposed_comm_ns": 30 * US, "ranks.0.memcpy_ns": 5 * US,
+                      "ranks.0.idle_ns": 5 * US, "ranks.0.wait_ns": 20 * US,
+                      "ranks.0.transfer_ns": 20 * US, "ranks.0.stall_ns": 10 * US}),
+    # r1 waits 30 for r0, then r2 30 for r1, who is late only by what it waited: all r0's doing
+    "e7": dict(exact={"ranks.0.wait_caused_ns": 20 * 30 * MS,
+                      "ranks.0.wait_caused_indirect_ns": 20 * 30 * MS,
+                      "ranks.1.wait_caused_ns": 0, "ranks.1.wait_caused_indirect_ns": 0,
+                      "ranks.2.wait_caused_ns": 0, "ranks.2.wait_caused_indirect_ns": 0}),
+    # compute [80, 60, 70, 50] of T 100, without transfers 45 + 45 = 90; busy 100
+    "e10": dict(exact={"pop.0.parallel_eff": 0.65, "pop.0.load_balance": 0.8125,
+                       "pop.0.comm_eff": 0.8, "pop.0.serialisation_eff": 80 / 90,
+                       "pop.0.transfer_eff": 0.9, "pop.0.gpu_comm_eff": 0.8,
+                       "pop.0.orchestration_eff": 1.0}),
+    # T 140, 130, 170 over and over: 440; r2 repaired 110 + 130 + 110 = 350
+    "e12": dict(status="straggler", kind=DEVICE, ids=[2], pattern="persistent", gain=90 / 440),
+    # T 100, 102, 98, 101, 99, 100 | 121, 119, 120, 122, 118, 120 in steps 1 to 12
+    "e14": dict(status="none", trend=("time", 7, 100 * MS, 120 * MS)),
+    # A #57 waits for r2, who waits in B #12 for r3, who waits in A #57
+    "e15": dict(status="hang", kind="ranks", ids=[2, 3], mentions="order"),
+    "e15-missing": dict(status="hang", kind=DEVICE, ids=[2], says=r"\b57\b"),
+    # #57: all-reduce of 1024 twice; 1000 on r2, an all-gather on r3
+    "e16": dict(status="mismatch", ids=[2, 3], mentions=r"(?s)\b1000\b.*AllGather"),
+    # r0 [100,150], r1 [160,200] in one of 41, then in all
+    "e17": dict(status="none", grade="limited", violations=1),
+    "e17-all": dict(status="undecided", grade="none", violations=41, no_findings=True),
+
     # Runs in which nobody is at fault; what is missing or odd is said, and nothing is invented.
     "odd-nothing": dict(status="insufficient", no_findings=True),
     "odd-marks-only": dict(status="insufficient", no_findings=True),
@@ -123,6 +168,12 @@ TABLE = {
 }
 
 NOT_YET = {
+    "e7": "r1 is charged for what it waited for r0 itself",
+    "e10": "no POP efficiencies yet",
+    "e14": "no trends yet",
+    "e15": "no hangs yet",
+    "e15-missing": "no hangs yet",
+    "e16": "no mismatches yet",
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",

@@ -45,6 +45,8 @@ static const char *kernel_name(enum hm_nccl_func func)
         return "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     case HM_NCCL_ALLGATHER:
         return "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    case HM_NCCL_BROADCAST:
+        return "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     case HM_NCCL_REDUCESCATTER:
         return "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     default:

@@ -54,6 +54,35 @@ def wrong_message(r, size, ms):
     return ["no message of %d bytes" % size]
 
 
+def at(r, path):
+    for key in path.split("."):
+        r = r[int(key) if key.isdigit() else key]
+    return r
+
+
+def wrong_exact(r, values):
+    out = []
+    for path, want in values.items():
+        try:
+            got = at(r, path)
+        except (KeyError, IndexError):
+            got = "not there"
+        if isinstance(want, float) and isinstance(got, (int, float)):
+            got = want if abs(got - want) < 1e-4 * want else got
+        if got != want:
+            out.append("%s is %s, not %s" % (path, got, want))
+    return out
+
+
+def wrong_trend(r, series, step, before, after):
+    """A change of that series of all ranks; the times may be a percent off."""
+    for t in r["trends"]:
+        if (t["series"], t["kind"], t["rank"], t["step"]) == (series, "change", None, step):
+            off = [abs(t["before_ns"] - before) / before, abs(t["after_ns"] - after) / after]
+            return [] if max(off) < 0.01 else ["changes from %d to %d" % (t["before_ns"], t["after_ns"])]
+    return ["no change of '%s' at step %d" % (series, step)]
+
+
 def words(r):
     """All that the report says in words."""
     said = [p["what"] for p in r["quality"]["problems"]]
@@ -121,6 +150,10 @@ def wrong(r, want, said):
     if "good_only_with" in want and r["quality"]["grade"] == "full":
         if not want["good_only_with"][0] <= total <= want["good_only_with"][1]:
             out.append("grade full, with %.3f s analysed" % total)
+    if "exact" in want:
+        out += wrong_exact(r, want["exact"])
+    if "trend" in want:
+        out += wrong_trend(r, *want["trend"])
     if "message" in want:
         out += wrong_message(r, *want["message"])
     if "one_off" in want:
