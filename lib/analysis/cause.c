@@ -5,9 +5,11 @@
  * often without communication beside it: fixed work. Its mean on one worker over the median of the
  * workers' means is a ratio; rule 4 asks for one common ratio over 80 % of the control time.
  */
+#include "analysis/host.h"
 #include "analysis/judge_inside.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ratio {
     double ratio;
@@ -103,4 +105,36 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
     free(v);
     free(mean);
     return HM_OK;
+}
+
+char *hm_judge_call(const struct hm_judge *j, uint32_t worker, int part, int64_t *ns_p)
+{
+    static const int part_of[HM_HOST_N] = {[HM_HOST_CHECKPOINT] = HM_C_CHECKPOINT,
+                                           [HM_HOST_INPUT] = HM_C_INPUT,
+                                           [HM_HOST_SERIAL] = HM_C_SERIAL,
+                                           [HM_HOST_ALLOC] = HM_C_ALLOC,
+                                           [HM_HOST_MODULE] = HM_C_MODULE,
+                                           [HM_HOST_SYNC] = HM_C_SYNC,
+                                           [HM_HOST_BLOCKED] = HM_C_BLOCKED,
+                                           [HM_HOST_OBSERVER] = HM_C_OBSERVER,
+                                           [HM_HOST_OTHER] = HM_C_HOST};
+    const struct hm_jname *best = NULL;
+    for (int i = 0; i < HM_N_JNAMES; i++) {
+        const struct hm_jname *n = &j->worker[worker].name[i];
+        if (n->ns > 0 && n->cls < HM_HOST_N && part_of[n->cls] == part &&
+            (!best || n->ns > best->ns))
+            best = n;
+    }
+    if (!best)
+        return NULL;
+    *ns_p = best->ns;
+    if (best->name & HM_HOST_NAME_MPI) {
+        const char *mpi = hm_mpi_function(best->name & ~HM_HOST_NAME_MPI);
+        return mpi ? strdup(mpi) : NULL;
+    }
+    const void *bytes = NULL;
+    uint32_t len = 0;
+    if (hm_defs_get(&j->in.run->names, HM_DEF_STRING, best->name, &bytes, &len) != HM_OK || !len)
+        return NULL;
+    return strndup(bytes, len);
 }

@@ -4,6 +4,7 @@
  */
 #include "analysis/verdict_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const part_name[HM_N_C] = {"compute",
@@ -50,6 +51,11 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
             hm_list_add(&f->ruled_out, "%s: %.1f ms", part_name[c],
                         part[c] > 0 ? hm_ms(part[c]) : 0.0);
     }
+    int64_t call_ns = 0;
+    char *call = explained > 0 ? hm_judge_call(j, first, top, &call_ns) : NULL;
+    if (call)
+        hm_list_add(&f->evidence, "the host is held most by %s: %.1f ms", call, hm_ms(call_ns));
+    free(call);
     if (explained <= 0) {
         hm_list_add(&f->evidence, "what its lateness is made of was not recorded");
     } else if (share < 0.5) { /* several host parts together may still say host */

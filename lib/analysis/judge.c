@@ -136,6 +136,23 @@ static int64_t wait_of(const struct hm_part *p)
     return until > p->a.start_ns ? until - p->a.start_ns : 0;
 }
 
+/* Adds up what the named calls of a worker's chains took; the smallest makes room. */
+static void take_name(struct hm_jworker *w, const struct hm_segment *s)
+{
+    struct hm_jname *to = &w->name[0];
+    if (s->host_name == HM_NO_ID || s->host_name_ns <= 0)
+        return;
+    for (int i = 0; i < HM_N_JNAMES; i++) {
+        if (w->name[i].ns && w->name[i].name == s->host_name) {
+            w->name[i].ns += s->host_name_ns;
+            return;
+        }
+        to = w->name[i].ns < to->ns ? &w->name[i] : to;
+    }
+    if (s->host_name_ns > to->ns)
+        *to = (struct hm_jname){s->host_name_ns, s->host_name, s->host_class};
+}
+
 static void take_part(struct hm_judge *j, const struct hm_window *w, const struct hm_part *p,
                       uint32_t launch, struct hm_jpart *q)
 {
@@ -157,6 +174,7 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
         return;
     const struct hm_segment *s = &w->segment[p->i_segment];
     q->has_segment = 1;
+    take_name(worker, s);
     q->gate = s->gate;
     q->ready_ns = s->ready_ns;
     q->carry_ns = s->carry_ns;
@@ -259,6 +277,12 @@ hm_status_t hm_judge_steps(struct hm_judge *j, const struct hm_step_part *p, con
         sum->overlap_ns += p[i].overlap_ns;
         sum->stall_ns += p[i].stall_ns;
         sum->host_sync_ns += p[i].host_sync_ns;
+        sum->alloc_ns += p[i].alloc_ns;
+        sum->module_ns += p[i].module_ns;
+        sum->blocked_ns += p[i].blocked_ns;
+        sum->checkpoint_ns += p[i].checkpoint_ns;
+        for (int k = 0; k < HM_IDLE_N; k++)
+            sum->idle_by_ns[k] += p[i].idle_by_ns[k];
         sum->input_ns += p[i].input_ns;
         sum->n_kernels += p[i].n_kernels;
         j->t0_ns = p[i].t0_ns < j->t0_ns ? p[i].t0_ns : j->t0_ns;

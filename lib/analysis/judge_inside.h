@@ -30,6 +30,12 @@ struct hm_jlaunch {
     uint32_t pair, i_use; /* as in hm_arrival; index of its communicator in hm_judge.use */
     uint8_t func, pad[7];
 };
+enum { HM_N_JNAMES = 16 };
+struct hm_jname { /* a call or range that took host time on the gate chains */
+    int64_t ns;
+    uint32_t name; /* as hm_segment.host_name */
+    uint8_t cls;   /* enum hm_host_class */
+};
 struct hm_jworker {
     uint32_t *of_arrival, n_arrivals, cap_arrivals; /* arrival index -> part */
     struct hm_step_part sum;                        /* over the analysed steps */
@@ -37,6 +43,7 @@ struct hm_jworker {
     uint32_t last_arrivals, last_in_steps;
     struct hm_kernel_stat *kernel;
     uint32_t n_kernels, cap_kernels;
+    struct hm_jname name[HM_N_JNAMES];
 };
 struct hm_jstep {
     int64_t time_ns, compute_ns, exposed_ns, stall_ns, end_ns, input_ns, late_ns;
@@ -83,6 +90,9 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
+/** The call or range of a part of the gate chains (enum hm_chain_part) in which the worker spent
+ *  most; fresh memory, NULL = nothing has a name or no memory. */
+char *hm_judge_call(const struct hm_judge *j, uint32_t worker, int part, int64_t *ns_p);
 /** printf into fresh memory; NULL = no memory. */
 char *hm_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** Appends a line to a LIST cell. */

@@ -60,6 +60,29 @@ static hm_status_t steps_table(struct hm_judge *j, struct hm_result *r)
     return HM_OK;
 }
 
+static void idle_columns(struct hm_out_rank *t, const struct hm_step_part *sum)
+{
+    const int64_t *by = sum->idle_by_ns;
+    int64_t told = 0;
+    for (int i = 0; i < HM_IDLE_N; i++)
+        told += by[i];
+    t->alloc_ns = sum->alloc_ns;
+    t->module_ns = sum->module_ns;
+    t->blocked_ns = sum->blocked_ns;
+    t->checkpoint_ns = sum->checkpoint_ns;
+    t->idle_input_ns = by[HM_IDLE_INPUT];
+    t->idle_checkpoint_ns = by[HM_IDLE_CHECKPOINT];
+    t->idle_serial_ns = by[HM_IDLE_SERIAL];
+    t->idle_alloc_ns = by[HM_IDLE_ALLOC];
+    t->idle_module_ns = by[HM_IDLE_MODULE];
+    t->idle_sync_ns = by[HM_IDLE_SYNC];
+    t->idle_blocked_ns = by[HM_IDLE_BLOCKED];
+    t->idle_observer_ns = by[HM_IDLE_OBSERVER];
+    t->idle_host_ns = by[HM_IDLE_HOST];
+    t->idle_queue_ns = by[HM_IDLE_QUEUE];
+    t->idle_unexplained_ns = sum->idle_ns - told;
+}
+
 static hm_status_t rank_table(struct hm_judge *j, struct hm_result *r)
 {
     for (uint32_t w = 0; w < j->n_workers; w++) {
@@ -83,6 +106,7 @@ static hm_status_t rank_table(struct hm_judge *j, struct hm_result *r)
         t->stall_ns = q->sum.stall_ns;
         t->input_ns = q->sum.input_ns;
         t->host_sync_ns = q->sum.host_sync_ns;
+        idle_columns(t, &q->sum);
         t->last_arrivals = q->last_arrivals;
         t->wait_caused_ns = q->caused_ns;
         t->wait_caused_indirect_ns = q->indirect_ns;
