@@ -90,9 +90,8 @@ enum hm_host_class hm_host_of_overhead(uint16_t kind)
     case HM_OVERHEAD_INSTRUMENTATION:
     case HM_OVERHEAD_RESOURCE:
     case HM_OVERHEAD_BUFFER_REQUEST:
-    case HM_OVERHEAD_OWN_FLUSH:
         return HM_HOST_OBSERVER;
-    default:
+    default: /* our own flushes run in a thread of their own and hold nobody */
         return HM_HOST_OTHER;
     }
 }

@@ -243,9 +243,34 @@ hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
     return HM_OK;
 }
 
+static void add_parts(struct hm_step_part *sum, const struct hm_step_part *p)
+{
+    sum->t1_ns += p->t1_ns - p->t0_ns;
+    sum->compute_ns += p->compute_ns;
+    sum->transfer_ns += p->transfer_ns;
+    sum->wait_ns += p->wait_ns;
+    sum->memcpy_ns += p->memcpy_ns;
+    sum->idle_ns += p->idle_ns;
+    sum->comm_ns += p->comm_ns;
+    sum->overlap_ns += p->overlap_ns;
+    sum->stall_ns += p->stall_ns;
+    sum->input_ns += p->input_ns;
+    sum->host_sync_ns += p->host_sync_ns;
+    sum->alloc_ns += p->alloc_ns;
+    sum->module_ns += p->module_ns;
+    sum->blocked_ns += p->blocked_ns;
+    sum->checkpoint_ns += p->checkpoint_ns;
+    for (int k = 0; k < HM_IDLE_N; k++)
+        sum->idle_by_ns[k] += p->idle_by_ns[k];
+    sum->n_kernels += p->n_kernels;
+}
+
 hm_status_t hm_judge_steps(struct hm_judge *j, const struct hm_step_part *p, const uint32_t *worker,
                            size_t n)
 {
+    unsigned flags = 0; /* of any worker: a step is left out as a whole */
+    for (size_t i = 0; i < n; i++)
+        flags |= worker[i] < j->n_workers ? p[i].flags : 0;
     for (size_t i = 0; i < n; i++) {
         if (worker[i] >= j->n_workers)
             continue;
@@ -256,35 +281,18 @@ hm_status_t hm_judge_steps(struct hm_judge *j, const struct hm_step_part *p, con
             j->step[j->n_steps++] = (struct hm_jstep){.step = p[i].step, .last_worker = HM_NO_ID};
         }
         struct hm_jstep *s = &j->step[j->n_steps - 1];
-        if (p[i].flags & (HM_STEP_WARMUP | HM_STEP_OWN_FLUSH | HM_STEP_PARTIAL))
-            s->pad = 1; /* left out as a whole, below */
+        s->left_out |= (flags & (HM_STEP_WARMUP | HM_STEP_OWN_FLUSH | HM_STEP_PARTIAL)) != 0;
+        s->watched |= (flags & HM_STEP_OBSERVED) != 0;
         s->n++;
         s->time_ns += p[i].t1_ns - p[i].t0_ns;
         s->compute_ns += p[i].compute_ns;
         s->exposed_ns += p[i].comm_ns - p[i].overlap_ns;
         s->stall_ns += p[i].stall_ns;
         s->input_ns += p[i].input_ns < p[i].idle_ns ? p[i].input_ns : p[i].idle_ns;
-        if (s->pad)
+        if (s->left_out)
             continue;
-        struct hm_step_part *sum = &j->worker[worker[i]].sum;
-        sum->t1_ns += p[i].t1_ns - p[i].t0_ns;
-        sum->compute_ns += p[i].compute_ns;
-        sum->transfer_ns += p[i].transfer_ns;
-        sum->wait_ns += p[i].wait_ns;
-        sum->memcpy_ns += p[i].memcpy_ns;
-        sum->idle_ns += p[i].idle_ns;
-        sum->comm_ns += p[i].comm_ns;
-        sum->overlap_ns += p[i].overlap_ns;
-        sum->stall_ns += p[i].stall_ns;
-        sum->host_sync_ns += p[i].host_sync_ns;
-        sum->alloc_ns += p[i].alloc_ns;
-        sum->module_ns += p[i].module_ns;
-        sum->blocked_ns += p[i].blocked_ns;
-        sum->checkpoint_ns += p[i].checkpoint_ns;
-        for (int k = 0; k < HM_IDLE_N; k++)
-            sum->idle_by_ns[k] += p[i].idle_by_ns[k];
-        sum->input_ns += p[i].input_ns;
-        sum->n_kernels += p[i].n_kernels;
+        struct hm_jworker *w = &j->worker[worker[i]];
+        add_parts(s->watched ? &w->watched : &w->sum, &p[i]);
         j->t0_ns = p[i].t0_ns < j->t0_ns ? p[i].t0_ns : j->t0_ns;
     }
     return HM_OK;
@@ -309,10 +317,23 @@ hm_status_t hm_judge_kernels(struct hm_judge *j, uint32_t worker, const struct h
 /* Keeps the analysed steps, turns step numbers of launches into indices. */
 static void settle_steps(struct hm_judge *j)
 {
-    size_t n = 0;
+    size_t n = 0, n_watched = 0;
+    for (size_t i = 0; i < j->n_steps; i++)
+        n_watched += !j->step[i].left_out && j->step[i].watched;
+    /* a profiler that works in most of the steps is part of the run */
+    int keep = 2 * n_watched > j->n_steps;
+    for (uint32_t w = 0; keep && w < j->n_workers; w++) {
+        struct hm_step_part *p = &j->worker[w].watched;
+        add_parts(&j->worker[w].sum, p); /* its t0_ns is 0 */
+    }
     for (size_t i = 0; i < j->n_steps; i++) {
         struct hm_jstep s = j->step[i];
-        if (s.pad) {
+        if (!s.left_out && s.watched && !keep) {
+            j->watched_from = j->n_watched++ ? j->watched_from : s.step;
+            j->watched_to = s.step;
+            s.left_out = 1;
+        }
+        if (s.left_out) {
             j->n_skipped++;
             continue;
         }

@@ -39,6 +39,7 @@ struct hm_jname { /* a call or range that took host time on the gate chains */
 struct hm_jworker {
     uint32_t *of_arrival, n_arrivals, cap_arrivals; /* arrival index -> part */
     struct hm_step_part sum;                        /* over the analysed steps */
+    struct hm_step_part watched;                    /* over those in which a profiler worked */
     int64_t wait_ns, transfer_ns, late_ns, gain_ns, caused_ns, indirect_ns;
     uint32_t last_arrivals, last_in_steps;
     struct hm_kernel_stat *kernel;
@@ -47,7 +48,8 @@ struct hm_jworker {
 };
 struct hm_jstep {
     int64_t time_ns, compute_ns, exposed_ns, stall_ns, end_ns, input_ns, late_ns;
-    uint32_t step, n, last_worker, pad;
+    uint32_t step, n, last_worker;
+    uint8_t left_out, watched, pad[2];
 };
 struct hm_judge {
     struct hm_judge_in in;
@@ -57,7 +59,8 @@ struct hm_judge {
     struct hm_jworker *worker;
     size_t n_parts, cap_parts, n_launches, cap_launches, n_steps, cap_steps;
     uint32_t n_workers, n_skipped;
-    int64_t *late;           /* [n_workers][n_steps] own lateness per step */
+    uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
+    int64_t *late;                                /* [n_workers][n_steps] own lateness per step */
     int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */

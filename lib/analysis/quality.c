@@ -74,6 +74,19 @@ hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *r)
         ok &= problem(r, "collectives",
                       strdup("no collective was seen on two ranks: ranks cannot be compared"));
     }
+    if (j->n_watched) {
+        uint32_t who = 0; /* whom it held up most */
+        for (uint32_t w = 0; w < j->n_workers; w++)
+            if (j->worker[w].watched.idle_by_ns[HM_IDLE_OBSERVER] >
+                j->worker[who].watched.idle_by_ns[HM_IDLE_OBSERVER])
+                who = w;
+        ok &= problem(
+            r, "steps",
+            hm_text("a profiler worked on rank %u in %u steps (%u to %u), %.1f ms beside the job's "
+                    "own work: these steps are left out",
+                    run->worker[who].rank, j->n_watched, j->watched_from, j->watched_to,
+                    (double)j->worker[who].watched.idle_by_ns[HM_IDLE_OBSERVER] / 1e6));
+    }
     limited |= j->n_steps < 8;
     struct hm_out_quality *q = hm_result_add(r, HM_T_quality);
     if (!q || !ok)

@@ -157,7 +157,7 @@ enum {
     HM_ANNOT_ONE_SIDED = 32 /* rooted or point-to-point: no common wait */
 };
 /* hm_step_part.flags */
-enum { HM_STEP_WARMUP = 1, HM_STEP_OWN_FLUSH = 2, HM_STEP_PARTIAL = 4 };
+enum { HM_STEP_WARMUP = 1, HM_STEP_OWN_FLUSH = 2, HM_STEP_PARTIAL = 4, HM_STEP_OBSERVED = 8 };
 /* hm_launch.flags */
 enum {
     HM_LAUNCH_COMPLETE = 1,
