@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 struct args {
     const char *json, *csv, *html, *fail_on, *steps, *ranks;
@@ -29,21 +27,6 @@ struct job {
     int exit_code;
 };
 
-/* As wide as the terminal, 80 columns elsewhere; colours on a terminal unless NO_COLOR is set
- * (https://no-color.org) or the terminal is a dumb one. */
-static struct hm_report_style style_of_stdout(void)
-{
-    struct hm_report_style style = {.columns = 80};
-    struct winsize size;
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    if (!isatty(STDOUT_FILENO))
-        return style;
-    if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
-        style.columns = size.ws_col < 160 ? size.ws_col : 160;
-    style.colour = !(no && *no) && term && strcmp(term, "dumb") != 0;
-    return style;
-}
-
 static hm_status_t print(const struct job *job, const struct hm_run *run,
                          const struct hm_result *result)
 {
@@ -56,7 +39,7 @@ static hm_status_t print(const struct job *job, const struct hm_run *run,
         return hm_report_csv(run, result, a->csv, stdout);
     if (a->md)
         return hm_report_markdown(run, result, stdout);
-    struct hm_report_style style = style_of_stdout();
+    struct hm_report_style style = hm_report_style_of(stdout);
     style.expert = a->expert;
     return hm_report_print(run, result, &style, stdout);
 }

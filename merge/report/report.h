@@ -15,6 +15,9 @@ struct hm_report_style {
     int colour;  /* 1: escape sequences of a terminal */
     int expert;  /* 1: every row and every table of the result */
 };
+/** As wide as the terminal, 80 columns elsewhere; colours on a terminal unless NO_COLOR is set
+ *  (https://no-color.org) or the terminal is a dumb one. */
+struct hm_report_style hm_report_style_of(FILE *out);
 /** The printed report, plain ASCII. HM_OK, HM_E_IO. */
 hm_status_t hm_report_print(const struct hm_run *run, const struct hm_result *result,
                             const struct hm_report_style *style, FILE *out);

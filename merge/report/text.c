@@ -224,11 +224,28 @@ static void print_rest(const struct print *p, const struct hm_result *r)
     }
 }
 
+static struct print print_of(const struct hm_report_style *style, FILE *out)
+{
+    int columns = style->columns > MIN_COLUMNS ? style->columns : MIN_COLUMNS;
+    return (struct print){out, (size_t)columns, style->colour};
+}
+
+void hm_lines_print(const struct hm_report_style *style, const struct hm_lines *l, FILE *out)
+{
+    const struct print p = print_of(style, out);
+    print_lines(&p, l, INDENT);
+}
+
+void hm_view_print(const struct hm_report_style *style, struct hm_view *v, FILE *out)
+{
+    const struct print p = print_of(style, out);
+    print_view(&p, v);
+}
+
 hm_status_t hm_report_print(const struct hm_run *run, const struct hm_result *r,
                             const struct hm_report_style *style, FILE *out)
 {
-    int columns = style->columns > MIN_COLUMNS ? style->columns : MIN_COLUMNS;
-    const struct print p = {out, (size_t)columns, style->colour};
+    const struct print p = print_of(style, out);
     struct hm_lines top = {0}, head = {0}, tail = {0};
     hm_words_run(run, r, &top);
     size_t n = strlen(run->path ? run->path : "");

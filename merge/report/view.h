@@ -30,6 +30,8 @@ void hm_view_row(struct hm_view *v, int mark);
 /** Next cell of the last row. */
 void hm_view_cell(struct hm_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void hm_view_clear(struct hm_view *v);
+/** Prints the table, fitted to the style's width, and clears it. */
+void hm_view_print(const struct hm_report_style *style, struct hm_view *v, FILE *out);
 const char *hm_view_at(const struct hm_view *v, uint32_t row, uint32_t col); /* never NULL */
 
 /** Ranks, the latest first; at most `most` (0 = all), subjects of the verdict among them. */

@@ -20,6 +20,8 @@ struct hm_lines {
 void hm_lines_add(struct hm_lines *l, const char *label, enum hm_ink ink, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void hm_lines_clear(struct hm_lines *l);
+/** Prints them with their labels in front. */
+void hm_lines_print(const struct hm_report_style *style, const struct hm_lines *l, FILE *out);
 
 /** "8 ranks, 1 host, 59 steps, 2.558 s, 43.35 ms a step (median)" and what was selected. */
 void hm_words_run(const struct hm_run *run, const struct hm_result *r, struct hm_lines *l);

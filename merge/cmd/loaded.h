@@ -1,0 +1,19 @@
+/* A run that is analysed from its path, whoever wrote it. Box: merge/cmd. */
+#ifndef HM_CMD_LOADED_H
+#define HM_CMD_LOADED_H
+
+#include "engine/engine.h"
+#include "import/foreign.h"
+
+struct hm_loaded {
+    struct hm_import_temp temp;
+    struct hm_engine engine;
+    struct hm_result *result; /* of the engine */
+    int open;
+};
+/** Opens and judges the run, or a trace that can be imported; problems are said, one line each. On
+ *  failure nothing is held. */
+hm_status_t hm_loaded_open(struct hm_team *team, const char *path, struct hm_loaded *l_p);
+void hm_loaded_close(struct hm_loaded *l);
+
+#endif
