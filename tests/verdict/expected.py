@@ -35,7 +35,7 @@ TABLE = {
     "u6": dict(status="none", problem="clock"),
     # T 10 x (12 + 1) + 20 = 150; repaired 10 x (10 + 1) + 20 = 130
     "u7": dict(status="straggler", kind=DEVICE, ids=[3], dim="tp", cause="slow_gpu",
-               pattern="persistent", gain=20 / 150),
+               pattern="persistent", gain=20 / 150, caused_by=3),
     # the same 150 -> 130, for all of node 1; held at 500 of 700 W
     "u8": dict(status="straggler", kind="node", ids=list(range(8)), cause="gpu_config",
                pattern="persistent", gain=20 / 150, says="power"),
@@ -137,6 +137,9 @@ TABLE = {
                        "pop.0.orchestration_eff": 1.0}),
     # T 140, 130, 170 over and over: 440; r2 repaired 110 + 130 + 110 = 350
     "e12": dict(status="straggler", kind=DEVICE, ids=[2], pattern="persistent", gain=90 / 440),
+    # the wire takes 5 of 5 from rank 2 to 3, elsewhere 2.5: T 100 + 40, with the link repaired 120
+    "e13": dict(status=("straggler", "bottleneck"), kind="link", ids=[2, 3], cause="network",
+                pattern="persistent", gain=20 / 140),
     # T 100, 102, 98, 101, 99, 100 | 121, 119, 120, 122, 118, 120 in steps 1 to 12
     "e14": dict(status="none", trend=("time", 7, 100 * MS, 120 * MS)),
     # A #57 waits for r2, who waits in B #12 for r3, who waits in A #57
@@ -170,6 +173,7 @@ TABLE = {
 NOT_YET = {
     "e7": "r1 is charged for what it waited for r0 itself",
     "e10": "no POP efficiencies yet",
+    "e13": "no network split yet",
     "e14": "no trends yet",
     "e15": "no hangs yet",
     "e15-missing": "no hangs yet",

@@ -150,6 +150,11 @@ def wrong(r, want, said):
     if "good_only_with" in want and r["quality"]["grade"] == "full":
         if not want["good_only_with"][0] <= total <= want["good_only_with"][1]:
             out.append("grade full, with %.3f s analysed" % total)
+    if "caused_by" in want:
+        others = [x for x in r["ranks"] if x["rank"] != want["caused_by"]]
+        charged = sum(x["wait_caused_ns"] + x["wait_caused_indirect_ns"] for x in others)
+        if charged > 0.01 * sum(x["wait_ns"] for x in r["ranks"]):
+            out.append("%d ns of waiting are charged to others" % charged)
     if "exact" in want:
         out += wrong_exact(r, want["exact"])
     if "trend" in want:
