@@ -164,7 +164,8 @@ static int state_new(void *handle, int state, union hm_nccl_args *args)
     static int start_v##v(void *ctx, void **handle, struct hm_nccl_descr_v##v *d)    \
     {                                                                                \
         uint64_t made = 0;                                                           \
-        struct hm_nccl_desc to = {.type = HM_NT_VOID, .peer = -1, .interface = (v)}; \
+        struct hm_nccl_desc to;                                                      \
+        hm_nccl_desc_init(&to, (v));                                                 \
         if (d && hm_adapt_type(d->type, (v), &to.type)) {                            \
             to.rank = d->rank;                                                       \
             to.ctx = (uint64_t)(uintptr_t)ctx;                                       \

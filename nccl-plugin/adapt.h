@@ -2,12 +2,24 @@
 #ifndef HM_NCCL_ADAPT_H
 #define HM_NCCL_ADAPT_H
 
+#include "abi.h"
 #include "ops.h"
 
 #define HM_EXPORT __attribute__((visibility("default")))
 
 /** Type of an event from its bit. 0 = none that this version has. */
-int hm_adapt_type(uint64_t bit, unsigned version, enum hm_nccl_type *type_p);
+static inline int hm_adapt_type(uint64_t bit, unsigned version, enum hm_nccl_type *type_p)
+{
+    const uint64_t last = version < 3    ? HM_NCCL_BIT_PROXY_CTRL
+                          : version < 5  ? HM_NCCL_BIT_NET
+                          : version == 5 ? HM_NCCL_BIT_LAUNCH
+                          : version == 6 ? HM_NCCL_BIT_CE_BATCH
+                                         : HM_NCCL_BIT_PHASE;
+    if (!bit || bit & (bit - 1) || bit > last)
+        return 0;
+    *type_p = (enum hm_nccl_type)__builtin_ctzll(bit);
+    return 1;
+}
 int hm_adapt_init(void **ctx, int *mask, const struct hm_nccl_init *init);
 int hm_adapt_stop(void *handle);
 int hm_adapt_fini(void *ctx);

@@ -8,22 +8,6 @@ _Static_assert(HM_NCCL_BIT_LAUNCH == 1 << HM_NT_LAUNCH && HM_NCCL_BIT_COLL == 1 
                    HM_NCCL_BIT_PHASE == 1 << HM_NT_PHASE,
                "the enum is in the order of the bits");
 
-int hm_adapt_type(uint64_t bit, unsigned version, enum hm_nccl_type *type_p)
-{
-    static const uint64_t last[] = {0,
-                                    HM_NCCL_BIT_PROXY_CTRL,
-                                    HM_NCCL_BIT_PROXY_CTRL,
-                                    HM_NCCL_BIT_NET,
-                                    HM_NCCL_BIT_NET,
-                                    HM_NCCL_BIT_LAUNCH,
-                                    HM_NCCL_BIT_CE_BATCH,
-                                    HM_NCCL_BIT_PHASE};
-    if (!bit || bit & (bit - 1) || bit > last[version])
-        return 0;
-    *type_p = (enum hm_nccl_type)__builtin_ctzll(bit);
-    return 1;
-}
-
 int hm_adapt_init(void **ctx, int *mask, const struct hm_nccl_init *init)
 {
     int wanted = 0;

@@ -32,6 +32,17 @@ struct comm {
 };
 extern struct comm hm_comm[MAX_COMMS];
 
+/* Asks for a line that will be written soon: the tables are walked once around, and the writer has
+ * read the events' memory last. On processors without the instruction it does nothing. */
+static inline void hm_will_write(const void *at)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 /* ---- comm.c ---- */
 
 /** Index of a context, HM_NO_ID when it is not one of ours (counted). */
@@ -71,8 +82,20 @@ uint64_t hm_slot_serial(void);
  *  the identity is kept, no event comes of it. t_ns 0 = read the clock. */
 struct hm_op_slot *hm_slot_take(enum hm_nccl_type type, unsigned kind, int64_t t_ns,
                                 uint64_t *handle_p);
+/** As hm_slot_hold() when somebody works on the slot or it is gone. */
+struct hm_op_slot *hm_slot_wait(uint64_t serial);
 /** Holds the slot of a serial for some nanoseconds; NULL = gone. */
-struct hm_op_slot *hm_slot_hold(uint64_t serial);
+static inline struct hm_op_slot *hm_slot_hold(uint64_t serial)
+{
+    if (!hm.view.n_ops)
+        return NULL;
+    struct hm_op_slot *slot = hm_op_at(&hm.view, serial);
+    uint64_t want = serial;
+    if (atomic_compare_exchange_strong_explicit(&slot->serial, &want, serial | HM_OP_BUSY,
+                                                memory_order_acquire, memory_order_relaxed))
+        return slot;
+    return (want & ~HM_OP_BUSY) == serial ? hm_slot_wait(serial) : NULL;
+}
 /** Holds the running operation of a handle. NULL = nothing to do; what is wrong is counted. */
 struct hm_op_slot *hm_slot_running(uint64_t handle, enum hm_nccl_type *type_p);
 /** The parent's identity. Counted: a handle of another process, one that is too old. */

@@ -6,6 +6,8 @@
 #ifndef HM_NCCL_OPS_H
 #define HM_NCCL_OPS_H
 
+#include "core/clear.h"
+
 #include <stdint.h>
 
 enum hm_nccl_type { /* 5 bits of a handle */
@@ -43,6 +45,16 @@ struct hm_nccl_desc {
     uint8_t channel, is_send, n_channels, n_warps, graph, have_seq, complete, phase;
     uint8_t interface; /* version the descriptor came through */
 };
+
+/** An empty descriptor. */
+static inline void hm_nccl_desc_init(struct hm_nccl_desc *d, unsigned interface)
+{
+    _Static_assert(sizeof(*d) % 8 == 0, "");
+    hm_clear(d, sizeof(*d) / 8);
+    d->type = HM_NT_VOID;
+    d->peer = -1;
+    d->interface = (uint8_t)interface;
+}
 
 struct hm_nccl_init { /* v1 to v3 tell nothing: hash 0, n_ranks 0 */
     uint64_t hash;

@@ -23,11 +23,9 @@ uint64_t hm_slot_serial(void)
     return mine.next++;
 }
 
-struct hm_op_slot *hm_slot_hold(uint64_t serial)
+struct hm_op_slot *hm_slot_wait(uint64_t serial)
 {
-    if (!hm.view.n_ops)
-        return NULL;
-    _Atomic uint64_t *word = &hm.view.op[serial % hm.view.n_ops].serial;
+    _Atomic uint64_t *word = &hm_op_at(&hm.view, serial)->serial;
     for (int i = 0; i < 100000; i++) { /* only a serial that has moved on is gone */
         struct hm_op_slot *slot = hm_op_hold(&hm.view, serial);
         if (slot)
@@ -52,13 +50,15 @@ struct hm_op_slot *hm_slot_take(enum hm_nccl_type type, unsigned kind, int64_t t
 {
     struct hm_event evicted;
     uint64_t serial = hm_slot_serial();
-    uint64_t last =
-        atomic_load_explicit(&hm.view.op[serial % hm.view.n_ops].serial, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(&hm_op_at(&hm.view, serial)->serial, memory_order_relaxed);
     if ((last & ~HM_OP_BUSY) > serial) { /* this thread slept through a whole round of serials */
         mine.next = mine.end;
         serial = hm_slot_serial();
     }
     struct hm_op_slot *slot = hm_op_take(&hm.view, serial, &evicted);
+    const char *next = (const char *)hm_op_at(&hm.view, serial + 1);
+    hm_will_write(next);
+    hm_will_write(next + 64);
     if (evicted.kind) { /* never stopped: aborted, or NCCL forgot */
         evicted.flags |= HM_EVF_EVICTED;
         hm_slot_commit(&evicted);
@@ -86,7 +86,7 @@ static int look(uint64_t serial, enum hm_nccl_type type, struct identity *id_p)
 {
     if (!hm.view.n_ops)
         return 0;
-    const struct hm_op_slot *slot = &hm.view.op[serial % hm.view.n_ops];
+    const struct hm_op_slot *slot = hm_op_at(&hm.view, serial);
     for (int i = 0; i < 100000; i++) {
         uint64_t before = atomic_load_explicit(&slot->serial, memory_order_acquire);
         if ((before & ~HM_OP_BUSY) != serial)
@@ -192,8 +192,10 @@ void hm_slot_finish(struct hm_op_slot *slot, int64_t t_ns)
     struct hm_event *ev = hm_begin(slot->ev.kind);
     if (t_ns)
         slot->ev.dur_ns = t_ns - slot->ev.t_ns;
-    if (ev)
+    if (ev) {
         *ev = slot->ev;
+        hm_will_write(ev + 2);
+    }
     slot->ev.kind = 0; /* over; who it was stays for its children */
     hm_op_put(slot, 0);
     if (ev)

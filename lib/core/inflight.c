@@ -1,9 +1,10 @@
-/* Operations and spans under way: a slot each, serial mod n; ranges under way: a stack a thread.
+/* Operations and spans under way: a slot each, by serial; ranges under way: a stack a thread.
  *
  * Box: lib/core. Any thread of the training process; the writer peeks. A slot's word is its serial,
  * or serial | BUSY while one thread works on it, or 0. Bounded: nobody waits for another thread
  * that may be descheduled.
  */
+#include "core/clear.h"
 #include "core/pool.h"
 
 #include <string.h>
@@ -30,9 +31,10 @@ static struct hm_op_slot *take(struct hm_op_slot *slot, uint64_t serial, struct 
         if (!atomic_compare_exchange_weak_explicit(&slot->serial, &old, serial | HM_OP_BUSY,
                                                    memory_order_acquire, memory_order_relaxed))
             continue;
-        if (old)
+        if (old && slot->ev.kind)
             *evicted_p = slot->ev;
-        memset((uint8_t *)slot + sizeof(slot->serial), 0, sizeof(*slot) - sizeof(slot->serial));
+        hm_clear((uint8_t *)slot + sizeof(slot->serial),
+                 (sizeof(*slot) - sizeof(slot->serial)) / 8);
         return slot;
     }
     return NULL;
@@ -52,12 +54,6 @@ static struct hm_op_slot *hold(struct hm_op_slot *slot, uint64_t serial)
     return NULL;
 }
 
-void hm_op_put(struct hm_op_slot *slot, int done)
-{
-    uint64_t serial = atomic_load_explicit(&slot->serial, memory_order_relaxed);
-    atomic_store_explicit(&slot->serial, done ? 0 : serial & ~HM_OP_BUSY, memory_order_release);
-}
-
 static int peek(struct hm_op_slot *slot, struct hm_event *copy_p)
 {
     uint64_t before = atomic_load_explicit(&slot->serial, memory_order_acquire);
@@ -74,12 +70,12 @@ static int peek(struct hm_op_slot *slot, struct hm_event *copy_p)
 struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
                               struct hm_event *evicted_p)
 {
-    return take(&view->op[serial % view->n_ops], serial, evicted_p);
+    return take(hm_op_at(view, serial), serial, evicted_p);
 }
 
 struct hm_op_slot *hm_op_hold(struct hm_pool_view *view, uint64_t serial)
 {
-    return hold(&view->op[serial % view->n_ops], serial);
+    return hold(hm_op_at(view, serial), serial);
 }
 
 int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p)

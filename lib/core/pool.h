@@ -197,7 +197,7 @@ uint32_t hm_pool_fill(const struct hm_pool_view *view);
 /** Adds a note (text cut at 243 bytes) for the other side to read. */
 void hm_pool_note(struct hm_pool_view *view, hm_status_t status, const char *text);
 
-/* Operations under way (inflight.c): slot = serial mod n. The serial holds BUSY in its top bit
+/* Operations under way (inflight.c): slot by serial. The serial holds BUSY in its top bit
  * while somebody works on the slot. */
 #define HM_OP_BUSY (UINT64_C(1) << 63)
 /** Claims the slot of a new serial and clears it (an old occupant is returned through evicted_p,
@@ -207,7 +207,17 @@ struct hm_op_slot *hm_op_take(struct hm_pool_view *view, uint64_t serial,
 /** Holds the slot of a running operation; NULL = not there any more (stale). */
 struct hm_op_slot *hm_op_hold(struct hm_pool_view *view, uint64_t serial);
 /** Lets go; done = the operation has ended and the slot is free. */
-void hm_op_put(struct hm_op_slot *slot, int done);
+static inline void hm_op_put(struct hm_op_slot *slot, int done)
+{
+    uint64_t serial = atomic_load_explicit(&slot->serial, memory_order_relaxed);
+    atomic_store_explicit(&slot->serial, done ? 0 : serial & ~HM_OP_BUSY, memory_order_release);
+}
+/** Slot of a serial, by the bits that fit into the table: a division would cost as much as all the
+ *  rest. The slots above the largest power of two stay empty. */
+static inline struct hm_op_slot *hm_op_at(const struct hm_pool_view *view, uint64_t serial)
+{
+    return &view->op[serial & (0x7fffffffU >> __builtin_clz(view->n_ops))];
+}
 /** Copies the event of slot i when an operation is open there; 0 = none. Thread: the writer. */
 int hm_op_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *copy_p);
 /** The same for spans, which begin on one thread and may end on another (NVTX start and end): a
