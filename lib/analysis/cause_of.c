@@ -116,6 +116,6 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
     } else {
         cause = "mixed";
     }
-    f->cause = strdup(cause);
+    f->cause = strdup(hm_cause_health(j, set, first, cause, f));
     return HM_OK;
 }

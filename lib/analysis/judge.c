@@ -66,6 +66,8 @@ hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judg
     }
     j->in = *in;
     j->n_workers = in->run->n_workers;
+    for (uint32_t w = 0; w < j->n_workers; w++)
+        hm_health_none(&j->worker[w].health);
     j->t0_ns = INT64_MAX;
     *judge_p = j;
     return HM_OK;
@@ -312,6 +314,15 @@ hm_status_t hm_judge_kernels(struct hm_judge *j, uint32_t worker, const struct h
         memcpy(w->kernel + w->n_kernels, k, n * sizeof(*k));
     w->n_kernels += (uint32_t)n;
     return HM_OK;
+}
+
+void hm_judge_health(struct hm_judge *j, uint32_t worker, const struct hm_health_sum *sum,
+                     const uint8_t uuid[16])
+{
+    if (worker >= j->n_workers)
+        return;
+    j->worker[worker].health = *sum;
+    memcpy(j->worker[worker].uuid, uuid, sizeof(j->worker[worker].uuid));
 }
 
 /* Keeps the analysed steps, turns step numbers of launches into indices. */

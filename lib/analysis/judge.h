@@ -7,6 +7,7 @@
 #ifndef HM_ANALYSIS_JUDGE_H
 #define HM_ANALYSIS_JUDGE_H
 
+#include "analysis/health.h"
 #include "analysis/result.h"
 #include "analysis/roles.h"
 #include "store/rank.h"
@@ -33,6 +34,11 @@ hm_status_t hm_judge_steps(struct hm_judge *judge, const struct hm_step_part *p,
 /** Kernel statistics of one worker, as its account gave them. In any order of workers. */
 hm_status_t hm_judge_kernels(struct hm_judge *judge, uint32_t worker,
                              const struct hm_kernel_stat *k, size_t n);
+/** What the machine under one worker did, over the analysed steps; uuid of its GPU, all 0 =
+ * unknown.
+ */
+void hm_judge_health(struct hm_judge *judge, uint32_t worker, const struct hm_health_sum *sum,
+                     const uint8_t uuid[16]);
 /** Fills the tables; the rows are freed by hm_result_clear(). */
 hm_status_t hm_judge_result(struct hm_judge *judge, struct hm_result *result_p);
 void hm_judge_destroy(struct hm_judge *judge);

@@ -45,6 +45,8 @@ struct hm_jworker {
     struct hm_kernel_stat *kernel;
     uint32_t n_kernels, cap_kernels;
     struct hm_jname name[HM_N_JNAMES];
+    struct hm_health_sum health;
+    uint8_t uuid[16]; /* of its GPU, all 0 = unknown */
 };
 struct hm_jstep {
     int64_t time_ns, compute_ns, exposed_ns, stall_ns, end_ns, input_ns, late_ns;
@@ -92,6 +94,9 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
                              struct hm_control *control_p);
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
+/** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */
+char *hm_judge_uuid(const struct hm_judge *j, uint32_t worker);
+hm_status_t hm_judge_health_table(const struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
 /** The call or range of a part of the gate chains (enum hm_chain_part) in which the worker spent
  *  most; fresh memory, NULL = nothing has a name or no memory. */

@@ -362,5 +362,7 @@ hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *r)
         st = op_table(j, r);
     if (st == HM_OK)
         st = kernel_table(j, r);
+    if (st == HM_OK)
+        st = hm_judge_health_table(j, r);
     return st;
 }

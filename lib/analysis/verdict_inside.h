@@ -47,6 +47,11 @@ int hm_pattern_gain_is_sure(const struct hm_judge *j, const int64_t *gains, uint
 hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t first,
                           uint32_t onset, struct hm_out_finding *f);
 
+/** What the machine's counters say of it: the cause, made narrower where they know more; evidence
+ *  added. */
+const char *hm_cause_health(const struct hm_judge *j, const uint8_t *set, uint32_t first,
+                            const char *cause, struct hm_out_finding *f);
+
 /** A finding about a subject. */
 hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
                              const struct hm_candidate *c, int64_t gain);

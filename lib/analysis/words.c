@@ -93,6 +93,7 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
                      : f->cause && !strcmp(f->cause, "slow_gpu") ? "device"
                                                                  : "rank");
     f->label = n > 1 ? hm_text("ranks %s", ids ? ids : "") : label_of(j, c->worker);
+    f->gpu_uuid = n > 1 ? NULL : hm_judge_uuid(j, c->worker);
     f->gain_ns = gain;
     f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
     f->gain_gpu_ns = gain * (int64_t)j->n_workers;

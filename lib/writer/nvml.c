@@ -26,6 +26,9 @@ struct process_info { /* of ..._v3 */
     unsigned long long bytes;
     unsigned int gpu_instance, compute_instance;
 };
+struct memory_info {
+    unsigned long long total, free, used;
+};
 struct event_data {
     device_t device;
     unsigned long long type, data;
@@ -50,6 +53,8 @@ enum value {
     V_ECC,
     V_PCIE,
     V_NVLINK,
+    V_USED,
+    V_TOTAL,
     V_PROCESSES,
     V_OTHER_PID,
     V_XID,
@@ -69,6 +74,8 @@ static const struct {
     [V_ECC] = {"gpu.ecc_uncorrected", "count"},
     [V_PCIE] = {"gpu.pcie_replays", "count"},
     [V_NVLINK] = {"gpu.nvlink_errors", "count"},
+    [V_USED] = {"gpu.memory_used", "bytes"},
+    [V_TOTAL] = {"gpu.memory_total", "bytes"},
     [V_PROCESSES] = {"gpu.processes", "count"},
     [V_OTHER_PID] = {"gpu.other_pid", "pid"},
     [V_XID] = {"gpu.xid", "code"},
@@ -94,6 +101,7 @@ struct hm_nvml {
     int (*ecc)(device_t, int, int, unsigned long long *);
     int (*link_state)(device_t, unsigned int, int *);
     int (*link_errors)(device_t, unsigned int, int, unsigned long long *);
+    int (*memory)(device_t, struct memory_info *);
     int (*processes)(device_t, unsigned int *, struct process_info *);
     int (*set_create)(void **), (*set_register)(device_t, unsigned long long, void *);
     int (*set_wait)(void *, struct event_data *, unsigned int);
@@ -128,6 +136,7 @@ static int load(struct hm_nvml *n, const char *library)
     bind(n, "nvmlDeviceGetTotalEccErrors", NULL, &n->ecc);
     bind(n, "nvmlDeviceGetNvLinkState", NULL, &n->link_state);
     bind(n, "nvmlDeviceGetNvLinkErrorCounter", NULL, &n->link_errors);
+    bind(n, "nvmlDeviceGetMemoryInfo", NULL, &n->memory);
     bind(n, "nvmlDeviceGetComputeRunningProcesses_v3", NULL, &n->processes);
     bind(n, "nvmlEventSetCreate", NULL, &n->set_create);
     bind(n, "nvmlDeviceRegisterEvents", NULL, &n->set_register);
@@ -191,13 +200,18 @@ static void sample_errors(const struct hm_nvml *n, struct seen *s)
         see(s, V_NVLINK, (int64_t)sum);
 }
 
-/* Another process on the GPU is named only where ours is listed: elsewhere (a pid namespace) the
- * numbers are not ours to compare. */
-static void sample_processes(const struct hm_nvml *n, struct seen *s)
+/* Who uses the GPU, and how much of its memory. Another process on the GPU is named only where ours
+ * is listed: elsewhere (a pid namespace) the numbers are not ours to compare. */
+static void sample_tenants(const struct hm_nvml *n, struct seen *s)
 {
     struct process_info p[MAX_PROCESSES];
+    struct memory_info memory;
     unsigned int count = MAX_PROCESSES, other = 0;
     int ours = 0;
+    if (n->memory && !n->memory(n->device, &memory)) {
+        see(s, V_USED, (int64_t)memory.used);
+        see(s, V_TOTAL, (int64_t)memory.total);
+    }
     if (!n->processes || n->processes(n->device, &count, p))
         return;
     for (unsigned int i = 0; i < count && i < MAX_PROCESSES; i++) {
@@ -247,7 +261,7 @@ static void *watch(void *arg)
             struct seen s = {.known = 0};
             sample_clocks(n, &s);
             sample_errors(n, &s);
-            sample_processes(n, &s);
+            sample_tenants(n, &s);
             sample_xid(n, &s);
             pthread_mutex_lock(&n->lock);
             for (int v = 0; v < N_VALUES; v++)

@@ -2,6 +2,7 @@
 #ifndef HM_ENGINE_MORE_H
 #define HM_ENGINE_MORE_H
 
+#include "analysis/health.h"
 #include "analysis/judge.h"
 #include "analysis/match.h"
 #include "analysis/steps.h"
@@ -23,6 +24,10 @@ struct hm_engine_more {
     size_t *n_windows;
     struct hm_spool *launch, *part; /* matched launches; their parts, in the same order */
     struct hm_spool *kernel;
+    struct hm_engine_health {
+        struct hm_health_sum sum;
+        uint8_t uuid[16];
+    } * health; /* [n_workers] */
     struct hm_match_stats match;
     struct hm_match_comm *comm; /* those of the run, then the ones known by order; by key */
     uint32_t n_comms;

@@ -27,9 +27,13 @@ hm_status_t hm_engine_open(struct hm_team *team, const char *path, struct hm_eng
         e->more->n_windows = calloc(n, sizeof(*e->more->n_windows));
         e->more->domain_of_worker = calloc(n, sizeof(uint32_t));
         e->more->bad = calloc(n, 1);
-        s = e->more->window && e->more->n_windows && e->more->domain_of_worker && e->more->bad
+        e->more->health = calloc(n, sizeof(*e->more->health));
+        s = e->more->window && e->more->n_windows && e->more->domain_of_worker && e->more->bad &&
+                    e->more->health
                 ? HM_OK
                 : HM_E_NOMEM;
+        for (uint32_t w = 0; s == HM_OK && w < n; w++)
+            hm_health_none(&e->more->health[w].sum);
     }
     for (uint32_t i = 0, w = 0; i < e->run.n_present && s == HM_OK; i++)
         for (; w < e->run.n_workers && e->run.worker[w].rank == (uint32_t)e->run.rank[i].rank; w++)
@@ -90,6 +94,7 @@ void hm_engine_close(struct hm_engine *e)
         free(e->more->lone);
         free(e->more->rough);
         free(e->more->bad);
+        free(e->more->health);
         if (e->more->align)
             hm_align_free(e->more->align);
         hm_result_clear(&e->more->result);

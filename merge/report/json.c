@@ -264,6 +264,7 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     table(&j, "trends", r, HM_T_trend);
     table(&j, "roles", r, HM_T_role);
     table(&j, "ranks", r, HM_T_rank);
+    table(&j, "health", r, HM_T_health);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
     if (full) {

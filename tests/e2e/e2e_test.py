@@ -88,6 +88,30 @@ class Job(unittest.TestCase):
         self.assertEqual(preload["steps"]["n"], run_form["steps"]["n"])
         self.assertAlmostEqual(preload["verdict"]["gain_frac"], run_form["verdict"]["gain_frac"], delta=0.01)
 
+    def test_a_power_limit_is_the_cause(self):
+        """A stand-in libnvidia-ml holds rank 2's GPU down to 500 W and 1230 MHz."""
+        library = BUILD + "/tests/writer/libnvidia-ml.so"
+        if not os.path.exists(library):
+            self.skipTest("skipped: no stand-in libnvidia-ml")
+        self.job("--slow-gpu", "2:1.2", "--steps", "150",
+                 env={"HINDMOST_NVML": library, "HM_TEST_NVML_LIMITED": "2"})
+        r = self.report()
+        self.assert_accused(r, 2, "gpu_config")
+        # "virtual-gpu", then the local rank
+        self.assertEqual(r["verdict"]["subject"]["gpu_uuid"], "GPU-76697274-7561-6c2d-6770-750002000000")
+        self.assertIn("power limit 500 W, its peers 700 W", r["verdict"]["evidence"])
+        self.assertIn("SM clock 1230 MHz on average, its peers 1980 MHz", r["verdict"]["evidence"])
+        health = {h["rank"]: h for h in r["health"]}
+        self.assertEqual([health[i]["power_limit_mw"] for i in range(4)],
+                         [700000, 700000, 500000, 700000])
+        trace = self.top.name + "/t.json"
+        self.assertEqual(run([HINDMOST, "merge", self.out, "-o", trace]).returncode, 0)
+        with open(trace, encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        clocks = [e for e in events if e["ph"] == "C" and "gpu.sm_clock" in e["name"]]
+        self.assertEqual({(e["pid"], *e["args"].values()) for e in clocks},
+                         {(1, 1980), (2, 1980), (3, 1230), (4, 1980)})
+
     def test_plugin_alone_records(self):
         self.job("--slow-gpu", "2:1.2", how="plugin")
         r = self.report()

@@ -1,8 +1,8 @@
-/* A stand-in for libnvidia-ml.so.1: public calls only, one GPU with fixed values. Box:
- * tests/writer.
+/* A stand-in for libnvidia-ml.so.1: public calls only, fixed values. Box: tests/writer.
  *
- * FAKE_NVML=hang: the power call never returns. The GPU answers to any UUID that begins with
- * "GPU-7669" ("vi" of the virtual GPU's name).
+ * The GPUs are those of the virtual GPU: their UUID begins with "vi" and ends with the local rank.
+ * One is held down to 500 W and 1230 MHz: all of them, or with HM_TEST_NVML_LIMITED=R only that of
+ * rank R while the others have 700 W and 1980 MHz. FAKE_NVML=hang: the power call never returns.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define API __attribute__((visibility("default")))
 typedef void *device_t;
 enum { NOT_FOUND = 6, NOT_SUPPORTED = 3, TIMEOUT = 10 };
-static int gpu;
+static int gpu[256];
 
 struct process_info {
     unsigned int pid;
@@ -29,6 +29,12 @@ struct pci_info {
     char text[32];
 };
 
+static int limited(device_t device)
+{
+    const char *which = getenv("HM_TEST_NVML_LIMITED");
+    return !which || (int *)device - gpu == atoi(which);
+}
+
 API int nvmlInit_v2(void);
 API int nvmlInit_v2(void)
 {
@@ -42,8 +48,10 @@ API int nvmlShutdown(void)
 API int nvmlDeviceGetHandleByUUID(const char *uuid, device_t *device);
 API int nvmlDeviceGetHandleByUUID(const char *uuid, device_t *device)
 {
-    *device = &gpu;
-    return strncmp(uuid, "GPU-7669", 8) ? NOT_FOUND : 0;
+    if (strncmp(uuid, "GPU-7669", 8) != 0 || strlen(uuid) != 40)
+        return NOT_FOUND;
+    *device = &gpu[strtoul(uuid + 32, NULL, 16) >> 24];
+    return 0;
 }
 API int nvmlDeviceGetPciInfo_v3(device_t d, struct pci_info *pci);
 API int nvmlDeviceGetPciInfo_v3(device_t d, struct pci_info *pci)
@@ -57,15 +65,13 @@ API int nvmlDeviceGetPciInfo_v3(device_t d, struct pci_info *pci)
 API int nvmlDeviceGetClockInfo(device_t d, int type, unsigned int *mhz);
 API int nvmlDeviceGetClockInfo(device_t d, int type, unsigned int *mhz)
 {
-    (void)d;
-    *mhz = type == 1 ? 1230 : 2619;
+    *mhz = type != 1 ? 2619 : limited(d) ? 1230 : 1980;
     return 0;
 }
 API int nvmlDeviceGetCurrentClocksThrottleReasons(device_t d, unsigned long long *reasons);
 API int nvmlDeviceGetCurrentClocksThrottleReasons(device_t d, unsigned long long *reasons)
 {
-    (void)d;
-    *reasons = 4; /* software power cap */
+    *reasons = limited(d) ? 4 : 0; /* software power cap */
     return 0;
 }
 API int nvmlDeviceGetPowerUsage(device_t d, unsigned int *mw);
@@ -81,8 +87,7 @@ API int nvmlDeviceGetPowerUsage(device_t d, unsigned int *mw)
 API int nvmlDeviceGetEnforcedPowerLimit(device_t d, unsigned int *mw);
 API int nvmlDeviceGetEnforcedPowerLimit(device_t d, unsigned int *mw)
 {
-    (void)d;
-    *mw = 500000;
+    *mw = limited(d) ? 500000 : 700000;
     return 0;
 }
 API int nvmlDeviceGetPowerManagementDefaultLimit(device_t d, unsigned int *mw);
@@ -136,6 +141,16 @@ API int nvmlDeviceGetComputeRunningProcesses_v3(device_t d, unsigned int *n, str
     *n = 2;
     return 0;
 }
+struct memory_info {
+    unsigned long long total, free, used;
+};
+API int nvmlDeviceGetMemoryInfo(device_t d, struct memory_info *m);
+API int nvmlDeviceGetMemoryInfo(device_t d, struct memory_info *m)
+{
+    (void)d;
+    *m = (struct memory_info){80000, 900, 79100};
+    return 0;
+}
 API int nvmlEventSetCreate(void **set);
 API int nvmlEventSetCreate(void **set)
 {
@@ -158,6 +173,6 @@ API int nvmlEventSetWait_v2(void *set, struct event_data *data, unsigned int ms)
     (void)ms;
     if (told++)
         return TIMEOUT;
-    *data = (struct event_data){.device = &gpu, .type = 8, .data = 63};
+    *data = (struct event_data){.device = gpu, .type = 8, .data = 63};
     return 0;
 }

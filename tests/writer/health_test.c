@@ -180,6 +180,8 @@ static void gpu(const char *library)
     expect("gpu.power_limit_default", 0, 700000, "mW");
     expect("gpu.temperature", 0, 71, "C");
     expect("gpu.nvlink_errors", 0, 5, "count");
+    expect("gpu.memory_used", 0, 79100, "bytes");
+    expect("gpu.memory_total", 0, 80000, "bytes");
     expect("gpu.processes", 0, 2, "count");
     expect("gpu.other_pid", 0, 4242, "pid");
     expect("gpu.xid", 0, 63, "code");
