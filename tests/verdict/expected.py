@@ -191,7 +191,6 @@ NOT_YET = {
     "u15-unknown": "kernels that synchronise and are not NCCL's count as compute",
     "u27": "graphs are not known: 'was the plugin loaded?'",
     "u28": "no hangs yet",
-    "u29": "GPUs are not told apart by UUID, ranks of the first attempt are mixed in",
     "u3-work": "the gain is that of pauses, not of work spread evenly",
     "u7": "the gain is 18 instead of 20, the dimension world instead of tp",
     "u9": "stages are not compared: none",
