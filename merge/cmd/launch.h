@@ -6,25 +6,27 @@
 
 /* One row a setting: field of the arguments, option name, argument, help. The setting's key is the
  * field's name. */
-#define HM_LAUNCH_SETTINGS(X)                                                               \
-    X(out, "out", "DIR", "run folder itself (default hindmost.out/<run>)")                  \
-    X(run, "run", "ID", "run id (default: from the launcher)")                              \
-    X(pool, "pool", "BYTES", "shared memory a rank, e.g. 64M")                              \
-    X(kernels, "kernels", "on|off", "record GPU kernels and copies through CUPTI")          \
-    X(sync, "sync", "on|off", "record host synchronisation")                                \
-    X(memory, "memory", "on|off", "record device memory operations")                        \
-    X(proxy_steps, "proxy-steps", "on|off", "record each step of NCCL's proxy")             \
-    X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")     \
-    X(steps, "steps", "N..M", "record these steps only")                                    \
-    X(step_range, "step-range", "NAME", "NVTX range that marks a step")                     \
-    X(flush_ms, "flush-ms", "MS", "time between flushes of the rank file")                  \
-    X(finish_ms, "finish-ms", "MS", "limit for the last flush of the GPU's records")        \
-    X(exit_wait_ms, "exit-wait-ms", "MS", "limit for waiting on the complete file at exit") \
-    X(clock_window_ms, "clock-window-ms", "MS", "time between clock probe windows")         \
-    X(digest, "digest", "on|off", "print three lines at the end")                           \
-    X(cupti, "cupti", "FILE", "libcupti to use")                                            \
-    X(health, "health", "on|off", "sample the host, the container and the GPU")             \
-    X(nvml, "nvml", "FILE", "libnvidia-ml to use")                                          \
+#define HM_LAUNCH_SETTINGS(X)                                                                 \
+    X(out, "out", "DIR", "run folder itself (default hindmost.out/<run>)")                    \
+    X(run, "run", "ID", "run id (default: from the launcher)")                                \
+    X(pool, "pool", "BYTES", "shared memory a rank, e.g. 64M")                                \
+    X(kernels, "kernels", "on|off", "record GPU kernels and copies through CUPTI")            \
+    X(sync, "sync", "on|off", "record host synchronisation")                                  \
+    X(memory, "memory", "on|off", "record device memory operations")                          \
+    X(proxy_steps, "proxy-steps", "on|off", "record each step of NCCL's proxy")               \
+    X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")       \
+    X(kernel_phases, "kernel-phases", "on|off", "the same per phase of a kernel (NCCL 2.31)") \
+    X(chain, "chain", "on|off", "run an NCCL profiler plugin that was configured already")    \
+    X(steps, "steps", "N..M", "record these steps only")                                      \
+    X(step_range, "step-range", "NAME", "NVTX range that marks a step")                       \
+    X(flush_ms, "flush-ms", "MS", "time between flushes of the rank file")                    \
+    X(finish_ms, "finish-ms", "MS", "limit for the last flush of the GPU's records")          \
+    X(exit_wait_ms, "exit-wait-ms", "MS", "limit for waiting on the complete file at exit")   \
+    X(clock_window_ms, "clock-window-ms", "MS", "time between clock probe windows")           \
+    X(digest, "digest", "on|off", "print three lines at the end")                             \
+    X(cupti, "cupti", "FILE", "libcupti to use")                                              \
+    X(health, "health", "on|off", "sample the host, the container and the GPU")               \
+    X(nvml, "nvml", "FILE", "libnvidia-ml to use")                                            \
     X(writer, "writer", "FILE", "hindmost-writer to use")
 
 struct hm_launch_args {
