@@ -7,16 +7,26 @@ a row fails the test on the day it comes out right, so that it is taken off the 
 scenario, the report must be valid JSON, agree with itself, and be fit for a terminal.
 """
 import json
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
+try:
+    import jsonschema
+except ImportError:  # not everywhere; tests/analysis says so
+    jsonschema = None
+
 from expected import NOT_YET, QUIET, TABLE
 
 SCENARIO, HINDMOST = sys.argv[1:3]
 MS = 1_000_000
+SCHEMA = None
+if jsonschema:
+    path = pathlib.Path(__file__).parents[2] / "docs" / "report.schema.json"
+    SCHEMA = jsonschema.Draft7Validator(json.loads(path.read_text()))
 TABLES = ("ranks", "steps", "collectives", "kernels", "ops", "ledger")
 
 
@@ -166,6 +176,29 @@ def wrong(r, want, said):
     return out
 
 
+def unexplained(node, path=""):
+    """Every null has its reason beside it."""
+    out = []
+    if isinstance(node, list):
+        for i, value in enumerate(node):
+            out += unexplained(value, "%s.%d" % (path, i))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if value is None and not node.get(key + "_why"):
+                out.append("%s.%s is null without a reason" % (path, key))
+            out += unexplained(value, path + "." + key)
+    return out
+
+
+def invalid(r):
+    """Where report r is not as its schema says; of long lists the begin is enough."""
+    short = {k: v[:3] if k in ("collectives", "step") else v for k, v in r.items()}
+    out = unexplained(short)
+    if SCHEMA:
+        out += ["%s: %s" % (e.json_path, e.message) for e in SCHEMA.iter_errors(short)]
+    return out
+
+
 def broken(r):
     """Where report r contradicts itself, whatever the scenario: a list of sentences."""
     out = []
@@ -272,7 +305,7 @@ class Verdict(unittest.TestCase):
 
     def judge(self, name):
         r = self.report(name)
-        self.assertEqual(broken(r), [])
+        self.assertEqual(broken(r) + invalid(r), [])
         found = wrong(r, TABLE[name], self.said[name]) + self.unfit[name]
         if name in NOT_YET:
             self.assertTrue(found, "comes out right: take it off NOT_YET")
