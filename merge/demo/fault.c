@@ -1,7 +1,8 @@
 /* What faults do. Box: merge/demo. Pure.
  *
  * A repaired fault is one that never was, but for work that somebody must do: more work, routing
- * and rotation are repaired by giving every rank of the same stage (or of the experts) the mean.
+ * and rotation are repaired by giving every rank of the same stage (or of the experts) the mean;
+ * where a stage is one rank, all stages.
  */
 #include "demo/random.h"
 #include "demo/sim.h"
@@ -49,8 +50,10 @@ void hm_demo_effect_at(const struct hm_demo_sim *sim, uint32_t rank, uint32_t st
         }
         if (f->kind == HM_DEMO_MORE_WORK) {
             uint32_t n = sim->shape.n_world / sim->shape.size[HM_DEMO_PP];
+            int lone = n == 1; /* a stage of its own: the others take their share */
+            n = lone ? sim->shape.n_world : n;
             if (rank / sim->shape.n_world == f->rank / sim->shape.n_world &&
-                stage == hm_demo_coord(&sim->shape, f->rank, HM_DEMO_PP))
+                (lone || stage == hm_demo_coord(&sim->shape, f->rank, HM_DEMO_PP)))
                 e->work *= repaired ? (v + n - 1) / n : mine ? v : 1;
             continue;
         }

@@ -22,35 +22,47 @@ static int costs_time(enum hm_demo_kind kind)
     return kind < HM_DEMO_CLOCK_OFFSET;
 }
 
-/* Faults of the costliest one's kind are one subject if repaired together they gain over twice what
- * the best alone does. */
+/* Repairs a set of faults; it becomes the subject if that gains over twice what the best of them
+ * does alone, and more than any subject before. */
+static hm_status_t try_set(const struct hm_demo *d, uint32_t set, struct hm_demo_truth *t)
+{
+    int64_t ns, single = 0;
+    uint32_t n = 0, first = UINT32_MAX;
+    for (uint32_t k = 0; k < d->n_faults; k++)
+        if (set >> k & 1) {
+            n++;
+            first = first == UINT32_MAX ? k : first;
+            single = t->gain_ns[k] > single ? t->gain_ns[k] : single;
+        }
+    if (n < 2)
+        return HM_OK;
+    hm_status_t s = total_of(d, set, 0, &ns);
+    int64_t gain = t->total_ns - ns;
+    if (s || gain <= 2 * single || gain <= t->subject_gain_ns)
+        return s;
+    t->subject_gain_ns = gain;
+    t->i_main = first;
+    t->n_subject = n;
+    for (uint32_t k = 0; k < d->n_faults; k++)
+        t->in_subject[k] = set >> k & 1;
+    return HM_OK;
+}
+
+/* Faults of one kind, then all together. */
 static hm_status_t subject(const struct hm_demo *d, struct hm_demo_truth *t)
 {
-    int64_t best_joint = -1;
-    for (uint32_t i = 0; i < d->n_faults; i++) {
-        uint32_t same = 0, n = 0;
-        int64_t ns, single = 0;
+    uint32_t all = 0;
+    hm_status_t s = HM_OK;
+    for (uint32_t i = 0; i < d->n_faults && !s; i++) {
+        uint32_t same = 0;
         for (uint32_t k = 0; k < d->n_faults; k++)
-            if (costs_time(d->fault[k].kind) && d->fault[k].kind == d->fault[i].kind) {
+            if (costs_time(d->fault[k].kind) && d->fault[k].kind == d->fault[i].kind)
                 same |= 1U << k;
-                n++;
-                single = t->gain_ns[k] > single ? t->gain_ns[k] : single;
-            }
-        if (n < 2 || same & ((1U << i) - 1)) /* each kind once */
-            continue;
-        hm_status_t s = total_of(d, same, 0, &ns);
-        if (s)
-            return s;
-        int64_t gain = t->total_ns - ns;
-        if (gain <= 2 * single || gain <= best_joint || gain <= t->subject_gain_ns)
-            continue;
-        best_joint = t->subject_gain_ns = gain;
-        t->i_main = i;
-        t->n_subject = n;
-        for (uint32_t k = 0; k < d->n_faults; k++)
-            t->in_subject[k] = same >> k & 1;
+        all |= same;
+        if (!(same & ((1U << i) - 1))) /* each kind once */
+            s = try_set(d, same, t);
     }
-    return HM_OK;
+    return s ? s : try_set(d, all, t);
 }
 
 hm_status_t hm_demo_truth(const struct hm_demo *d, struct hm_demo_truth *truth_p)
@@ -150,8 +162,11 @@ void hm_demo_answer(const struct hm_demo *d, const struct hm_demo_truth *t,
         a.kind = of[kind].kind;
         a.cause = of[kind].cause;
         a.pattern = d->fault[main].from_step > 1 && !stops ? "from_step" : of[kind].pattern;
-        if (d->fault[main].rank == HM_DEMO_EVERYBODY)
+        if (kind == HM_DEMO_PAUSES && d->fault[main].rank == HM_DEMO_EVERYBODY)
             a.status = "jitter";
+        for (uint32_t i = 0; i < d->n_faults && !stops; i++)
+            if (t->in_subject[i] && d->fault[i].kind != kind)
+                a.cause = "mixed";
         for (uint32_t i = 0; i < d->n_faults; i++)
             if (stops ? i == main : t->in_subject[i])
                 name_subject(d, &d->fault[i], &a, ids_p, cap);

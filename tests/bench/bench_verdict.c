@@ -120,6 +120,8 @@ static void run_case(uint32_t i, const char *top, struct verdict_got *g)
         copy(g->truth.pattern, sizeof(g->truth.pattern), a.pattern);
         g->truth.n_ids = a.n_ids;
         g->truth.gain_ns = t.subject_gain_ns;
+        for (uint32_t k = 0; k < c.demo.n_faults; k++)
+            g->ambiguous |= !t.in_subject[k] && t.gain_ns[k] * 5 > t.subject_gain_ns * 4;
         double total = t.total_ns > 0 ? (double)t.total_ns : 1;
         g->truth.gain_frac = (double)t.subject_gain_ns / total;
         g->noise_frac = (double)(t.repaired_ns - t.quiet_ns) / total;

@@ -32,6 +32,8 @@ enum verdict_class verdict_class(const struct verdict_case *c, const struct verd
         return VERDICT_NOBODY;
     if (has(c, HM_DEMO_SLOW_LINK) && !link_shows(c))
         return VERDICT_UNKNOWABLE;
+    if (g->ambiguous)
+        return VERDICT_GREY;
     if (has(c, HM_DEMO_LOST) || has(c, HM_DEMO_MISSING) || c->demo.clocks == HM_DEMO_UNPROBED)
         return VERDICT_GREY; /* less may be said than is true */
     return g->truth.gain_frac >= 0.05 ? VERDICT_MUST : VERDICT_GREY;

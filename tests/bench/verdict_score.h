@@ -14,6 +14,7 @@ struct verdict_words {
 enum verdict_state { VERDICT_TODO, VERDICT_RUNNING, VERDICT_DONE, VERDICT_CRASHED, VERDICT_FAILED };
 struct verdict_got {
     uint8_t state, partition_wrong;
+    uint8_t ambiguous; /* another fault costs nearly as much */
     struct verdict_words truth, got;
     double noise_frac; /* what noise alone costs */
     double events;
