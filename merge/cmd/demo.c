@@ -13,7 +13,7 @@ struct args {
     int64_t ranks, steps, seed, layers, micro, node, worlds, sync, restart;
     struct hm_option_list fault[HM_DEMO_N_KINDS];
     const char *mesh, *noise, *clocks, *only, *out;
-    int persistent, spin;
+    int persistent, spin, proxy;
 };
 
 static uint32_t number(const char *text, char **end_p)
@@ -189,7 +189,8 @@ static hm_status_t demo_run(const void *p, int argc, char **argv)
                         .sync_every = (uint32_t)a.sync,
                         .restart_step = (uint32_t)a.restart,
                         .persistent = (uint8_t)a.persistent,
-                        .spin = (uint8_t)a.spin};
+                        .spin = (uint8_t)a.spin,
+                        .proxy = (uint8_t)a.proxy};
     hm_status_t s = parse_rest(&a, &d);
     if (!s)
         s = parse_faults(&a, &d);
@@ -225,6 +226,8 @@ static const struct hm_option options[] = {
      offsetof(struct args, persistent), 0, HM_OPT_FLAG},
     {"spin", NULL, "tokens are exchanged by kernels that are not NCCL's (with ep)", NULL,
      offsetof(struct args, spin), 0, HM_OPT_FLAG},
+    {"proxy", NULL, "rings tell what their proxies waited for (not tp's)", NULL,
+     offsetof(struct args, proxy), 0, HM_OPT_FLAG},
     {"clocks", "HOW", "one clock, or one a node: probed or unprobed (one)", clocks,
      offsetof(struct args, clocks), 0, HM_OPT_TEXT},
     {"restart", "STEP", "an attempt of STEP steps came before", NULL,

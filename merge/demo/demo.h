@@ -18,7 +18,8 @@ enum hm_demo_kind {
     HM_DEMO_MORE_WORK,    /* factor of the matrix kernels, grid and duration */
     HM_DEMO_PAUSES,       /* ms that the host stands still, in one step of five, anywhere in it */
     HM_DEMO_ROUTING,      /* factor of the tokens that its experts get; needs ep */
-    HM_DEMO_SLOW_LINK,    /* factor of the transfers it takes part in, but for tp */
+    HM_DEMO_SLOW_LINK,    /* factor of the transfers it takes part in, but for tp: its link to the
+                             next rank of the ring */
     HM_DEMO_SLOW_NODE,    /* factor as SLOW_GPU, on all ranks of node `rank` */
     HM_DEMO_ALLOCATOR,    /* ms of cudaFree and cudaMalloc behind a sync, in 3 of 10 steps */
     HM_DEMO_CHECKPOINT,   /* ms of writing a file, every 10th step */
@@ -60,6 +61,7 @@ struct hm_demo {
     uint32_t n_worlds;                   /* 1: jobs beside each other, equal shares of the ranks */
     uint32_t sync_every;                 /* 1: steps between two waits of the host for the GPU */
     uint32_t restart_step;               /* 0; else an attempt of so many steps came before */
+    uint8_t proxy; /* rings go over the network, and NCCL's proxies tell of it (not tp's) */
     uint8_t persistent, spin, one_only, clocks;
     uint32_t only; /* with one_only: the rank whose file is written */
 };

@@ -134,8 +134,12 @@ static void leave(const struct hm_demo_sim *sim, struct hm_demo_rank *r,
     r->stream_ns[op->stream] = end;
     if (op->record)
         r->event_ns[op->record] = end;
-    if (out)
-        hm_demo_emit_comm(out, r, op, r->call_ns, r->start_ns, end - r->start_ns);
+    if (!out)
+        return;
+    hm_demo_emit_comm(out, r, op, r->call_ns, r->start_ns, end - r->start_ns);
+    if (sim->demo->proxy && op->kind == DEMO_OP_COLL && op->comm != HM_DEMO_C_TP &&
+        op->func != HM_NCCL_ALLTOALL)
+        hm_demo_emit_proxy(out, r, op, last, end - last);
 }
 
 static void end_step(struct hm_demo_sim *sim, struct hm_demo_rank *r, struct hm_demo_out *out)

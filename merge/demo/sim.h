@@ -32,7 +32,7 @@ struct hm_demo_rank {
     int64_t start_ns, call_ns; /* of the meeting at hand: kernel's start, its call */
     int64_t step_t_ns;         /* begin of the step */
     uint32_t group[HM_DEMO_N_COMMS], crank[HM_DEMO_N_COMMS];
-    uint32_t correlation, launch, call[HM_DEMO_N_COMMS], n_p2p[HM_DEMO_N_COMMS];
+    uint32_t n_proxy, correlation, launch, call[HM_DEMO_N_COMMS], n_p2p[HM_DEMO_N_COMMS];
     struct hm_demo_effect now;
     uint8_t waiting, dead, done, mismatched;
 };
@@ -85,6 +85,9 @@ void hm_demo_emit_kernel(struct hm_demo_out *out, const struct hm_demo_rank *r,
 /** dur_ns HM_DUR_OPEN: the operation never ended. */
 void hm_demo_emit_comm(struct hm_demo_out *out, struct hm_demo_rank *r, const struct hm_demo_op *op,
                        int64_t call_ns, int64_t start_ns, int64_t dur_ns);
+/** Proxy operations of the collective just emitted, from the last start on. */
+void hm_demo_emit_proxy(struct hm_demo_out *out, struct hm_demo_rank *r,
+                        const struct hm_demo_op *op, int64_t t_ns, int64_t dur_ns);
 void hm_demo_emit_sync(struct hm_demo_out *out, struct hm_demo_rank *r, int64_t t_ns,
                        int64_t dur_ns);
 void hm_demo_emit_alloc(struct hm_demo_out *out, struct hm_demo_rank *r, int64_t sync_t_ns,

@@ -127,6 +127,17 @@ static void name_subject(const struct hm_demo *d, const struct hm_demo_fault *f,
     }
     for (uint32_t r = lo; r < hi; r++)
         add_id(a, ids, cap, r);
+    if (f->kind == HM_DEMO_SLOW_LINK) { /* the other end: the next of its largest ring */
+        struct hm_demo_shape s;
+        enum hm_demo_comm c = HM_DEMO_C_DP;
+        uint32_t crank;
+        hm_demo_shape(d, &s);
+        for (unsigned k = 0; k < HM_DEMO_N_COMMS; k++)
+            if (s.n_members[k] > s.n_members[c])
+                c = (enum hm_demo_comm)k;
+        hm_demo_group(&s, c, f->rank, &crank);
+        add_id(a, ids, cap, hm_demo_member(&s, c, f->rank, (crank + 1) % s.n_members[c]));
+    }
 }
 
 void hm_demo_answer(const struct hm_demo *d, const struct hm_demo_truth *t,
@@ -170,9 +181,10 @@ void hm_demo_answer(const struct hm_demo *d, const struct hm_demo_truth *t,
         for (uint32_t i = 0; i < d->n_faults; i++)
             if (stops ? i == main : t->in_subject[i])
                 name_subject(d, &d->fault[i], &a, ids_p, cap);
-        if (a.n_ids > 1 && kind != HM_DEMO_SLOW_NODE)
+        if (a.n_ids > 1 && kind != HM_DEMO_SLOW_NODE && kind != HM_DEMO_SLOW_LINK)
             a.kind = "ranks";
-        if (a.n_ids == d->n_ranks && d->n_ranks > 1) /* all alike: nothing to compare with */
+        if (a.n_ids == d->n_ranks && d->n_ranks > 1 &&
+            kind != HM_DEMO_SLOW_LINK) /* all alike: nothing to compare with */
             a = (struct hm_demo_answer){"none", "", "", "", 0};
     }
     *answer_p = a;

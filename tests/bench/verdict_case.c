@@ -141,9 +141,10 @@ void verdict_case(uint32_t i, struct verdict_case *c)
         add(&d, HM_DEMO_ROTATE, HM_DEMO_EVERYBODY, 0, f);
     else if (!strcmp(name, "jitter"))
         add(&d, HM_DEMO_PAUSES, HM_DEMO_EVERYBODY, 0, ms);
-    else if (!strcmp(name, "slow_link"))
+    else if (!strcmp(name, "slow_link")) {
+        d.proxy = draw(i, 13) % 2;
         add(&d, HM_DEMO_SLOW_LINK, rank, step, round_to(1 + 10 * e, 1000));
-    else if (!strcmp(name, "hang"))
+    } else if (!strcmp(name, "hang"))
         add(&d, HM_DEMO_HANG, rank, d.n_steps / 2, 0);
     else if (!strcmp(name, "mismatch"))
         add(&d, HM_DEMO_MISMATCH, rank, d.n_steps / 2, 0);
@@ -189,6 +190,8 @@ void verdict_command(const struct hm_demo *d, char *text, size_t size)
         ADD(" --worlds %u", d->n_worlds);
     if (d->spin)
         ADD(" --spin");
+    if (d->proxy)
+        ADD(" --proxy");
     if (d->persistent)
         ADD(" --persistent");
     if (d->clocks)

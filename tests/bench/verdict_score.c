@@ -19,7 +19,7 @@ static int link_shows(const struct verdict_case *c)
     for (uint32_t i = 0; i < d->n_faults; i++)
         if (d->fault[i].kind == HM_DEMO_SLOW_LINK && d->fault[i].from_step)
             return 1;
-    return d->n_dims > 1 || d->n_worlds > 1;
+    return d->proxy || d->n_dims > 1 || d->n_worlds > 1;
 }
 
 enum verdict_class verdict_class(const struct verdict_case *c, const struct verdict_got *g)
@@ -52,7 +52,9 @@ int verdict_subject_right(const struct verdict_case *c, const struct verdict_got
     if (!strcmp(t->kind, "all"))
         return !strcmp(v->kind, "all");
     if (has(c, HM_DEMO_SLOW_LINK)) { /* the link, its group, or all that it is a part of */
-        int in = !strcmp(v->kind, "all");
+        int in = !strcmp(v->kind, "all"), exact = t->n_ids == 2 && v->n_ids == 2;
+        if (!strcmp(v->kind, "link"))
+            return exact && v->ids[0] == t->ids[0] && v->ids[1] == t->ids[1];
         for (uint32_t i = 0; i < v->n_ids && i < VERDICT_IDS; i++)
             in |= v->ids[i] == t->ids[0];
         return v->kind[0] && in;
