@@ -37,6 +37,8 @@ static hm_status_t print(const struct job *job, const struct hm_run *run,
         return hm_report_json(run, result, stdout, !strcmp(a->json, "full"));
     if (a->csv)
         return hm_report_csv(run, result, a->csv, stdout);
+    if (a->html && !a->md)
+        return HM_OK; /* the page is the report */
     if (a->md)
         return hm_report_markdown(run, result, stdout);
     struct hm_report_style style = hm_report_style_of(stdout);
@@ -84,6 +86,11 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
         s = hm_report_fail_on(result, job->args->fail_on, &job->exit_code);
     if (s == HM_OK)
         s = hm_select_apply(&job->select, result);
+    if (s == HM_OK && job->args->html) {
+        s = hm_report_html(&e.run, result, job->args->html);
+        if (s == HM_OK)
+            hm_say(HM_SAY_INFO, "wrote %s", job->args->html);
+    }
     if (s == HM_OK)
         s = print(job, &e.run, result);
     hm_engine_close(&e);
@@ -92,8 +99,6 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
 
 static hm_status_t check(const struct args *a)
 {
-    if (a->html)
-        return hm_fail(HM_E_MISSING, "report", "the HTML page is not built yet; --json is");
     if (!!a->json + !!a->csv + a->md + a->digest > 1)
         return hm_fail(HM_E_USAGE, "report", "--json, --csv, --md and --digest: one of them");
     if (a->json && *a->json && strcmp(a->json, "full") != 0)
@@ -153,7 +158,8 @@ static const struct hm_option options[] = {
     {"csv", "TABLE", "one table: ranks, steps, collectives, kernels, ops, ledger, ...", NULL,
      offsetof(struct args, csv), 0, HM_OPT_TEXT},
     {"md", NULL, "Markdown, for an issue", NULL, offsetof(struct args, md), 0, HM_OPT_FLAG},
-    {"html", "FILE", "a page (not built yet)", NULL, offsetof(struct args, html), 0, HM_OPT_TEXT},
+    {"html", "FILE", "one page that opens offline, beside what is printed", NULL,
+     offsetof(struct args, html), 0, HM_OPT_TEXT},
     {"fail-on", "EXPR", "exit 3 when KEY OP NUMBER[%] holds; gain, wait, stall, exposed, lost",
      NULL, offsetof(struct args, fail_on), 0, HM_OPT_TEXT},
     {"steps", "A..B", "only these steps are analysed", NULL, offsetof(struct args, steps), 0,

@@ -28,6 +28,9 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *res
                            int full);
 /** The report as Markdown, for an issue. */
 hm_status_t hm_report_markdown(const struct hm_run *run, const struct hm_result *result, FILE *out);
+/** One page that needs nothing else, written whole or not at all. HM_OK, HM_E_IO, HM_E_NOMEM. */
+hm_status_t hm_report_html(const struct hm_run *run, const struct hm_result *result,
+                           const char *path);
 /** 1 when hm_report_csv() knows the table: "collectives", and every table of the result by its name
  *  or its plural ("rank" or "ranks"; "steps" is the table of single steps). */
 int hm_report_csv_knows(const char *table);
