@@ -87,6 +87,7 @@ void hm_judge_destroy(struct hm_judge *j)
     free(j->step);
     free(j->late);
     free(j->cause_ns);
+    free(j->dim_ns);
     for (uint32_t i = 0; i < j->n_own_members; i++)
         free(j->own_members[i]);
     free(j->own_members);
@@ -170,6 +171,7 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
                            .before = HM_NO_ID,
                            .common = HM_NO_ID,
                            .source = HM_NO_ID,
+                           .ref = HM_NO_ID,
                            .node_ns = HM_NONE(0),
                            .floor = HM_NO_ID};
     if (p->i_segment == HM_NO_ID || p->i_segment >= w->n_segments)
@@ -192,6 +194,29 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
                                   s->idle_blocked_ns,    s->idle_alloc_ns,    s->idle_sync_ns,
                                   s->idle_checkpoint_ns, s->idle_observer_ns};
     memcpy(q->part_ns, part, sizeof(part));
+}
+
+/* One-sided: who waits for whom. A receiver for its sender, whoever came first; in rooted ones as
+ * the match found it. */
+static void take_sources(struct hm_judge *j, const struct hm_window *w, const struct hm_launch *l,
+                         const struct hm_jlaunch *q)
+{
+    int message = l->func == HM_NCCL_SEND || l->func == HM_NCCL_RECV;
+    uint32_t sender = HM_NO_ID;
+    for (uint32_t k = 0; message && k < l->n_present; k++)
+        if (w->part[l->i_part + k].a.func == HM_NCCL_SEND)
+            sender = w->part[l->i_part + k].worker;
+    for (uint32_t k = 0, i = 0; k < l->n_present && i < q->n_parts; k++) {
+        const struct hm_part *p = &w->part[l->i_part + k];
+        if (p->worker >= j->n_workers)
+            continue;
+        uint32_t from = message ? sender : p->v.last_worker;
+        const struct hm_jpart *source =
+            from == p->worker ? NULL : hm_judge_part_in(j, (uint32_t)(q - j->launch), from);
+        if (source)
+            j->part[q->first_part + i].source = (uint32_t)(source - j->part);
+        i++;
+    }
 }
 
 hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
@@ -221,7 +246,7 @@ hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
                                  .i_step = l->step, /* the step's number until all are known */
                                  .last_worker = l->last_worker,
                                  .n_members = l->n_members,
-                                 .reference = HM_NO_ID,
+                                 .common = HM_NO_ID,
                                  .flags = l->flags,
                                  .pair = l->pair,
                                  .func = l->func};
@@ -235,12 +260,8 @@ hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
             j->n_parts++;
         }
         q->n_parts = (uint32_t)j->n_parts - first;
-        for (uint32_t k = 0; k < q->n_parts && !(l->flags & HM_LAUNCH_SYNCHRONOUS); k++) {
-            uint32_t src = w->part[l->i_part + k].v.last_worker;
-            for (uint32_t m = 0; m < q->n_parts; m++)
-                if (j->part[first + m].worker == src && m != k)
-                    j->part[first + k].source = first + m;
-        }
+        if (!(l->flags & HM_LAUNCH_SYNCHRONOUS))
+            take_sources(j, w, l, q);
     }
     return HM_OK;
 }

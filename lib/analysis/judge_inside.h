@@ -14,9 +14,11 @@ struct hm_jpart {
     int64_t local_ns, tail_ns; /* own work since the base; start after all that is known */
     int64_t part_ns[HM_N_C];
     uint32_t worker, launch, base, before; /* base, before: parts of the same worker, or HM_NO_ID */
-    uint32_t common;                       /* part in the launch most members rest on */
-    uint32_t source;                       /* one-sided: the part waited for */
-    int64_t excess_ns;                     /* own lateness against the median member */
+    uint32_t common;                       /* part in the launch that all members rest on */
+    uint32_t source;                       /* one-sided: the part that it waits for */
+    uint32_t ref, pad0;                    /* part of the median member of its role */
+    int64_t own_ns;                        /* own work since the common base */
+    int64_t excess_ns;                     /* what of local_ns is more than its role does */
     int64_t node_ns, floor_ns;             /* as in hm_segment */
     uint32_t floor;                        /* part */
     uint8_t has_segment, gate, via_node, pad;
@@ -24,9 +26,9 @@ struct hm_jpart {
 struct hm_jlaunch {
     uint64_t comm, bytes;
     int64_t first_ns, last_ns, end1_ns, end2_ns, u_ns;
-    int64_t median_ns;       /* of local, over the members */
     int64_t floor_median_ns; /* of floor, over the members that have one */
-    uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, reference, flags;
+    uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, flags;
+    uint32_t common; /* launch that all members rest on, HM_NO_ID = none */
     uint32_t pair, i_use; /* as in hm_arrival; index of its communicator in hm_judge.use */
     uint8_t func, pad[7];
 };
@@ -63,6 +65,8 @@ struct hm_judge {
     uint32_t n_workers, n_skipped;
     uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
     int64_t *late;                                /* [n_workers][n_steps] own lateness per step */
+    int64_t *dim_ns;         /* [n_workers][HM_N_DIMS] in which dimension it was found */
+    int64_t schedule_ns;     /* waits between stages that are nobody's: the bubble */
     int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
@@ -75,6 +79,27 @@ struct hm_judge {
 /** Estimator A against B: ends of synchronous launches must agree over the members. Where they do
  *  not, the clock is moved to fit the durations and clock_suspect is set. */
 void hm_judge_clocks(struct hm_judge *j);
+enum { HM_EXIT_SKEW_NS = 50000 }; /* all leave a collective within this */
+static inline int hm_judge_is_sync(const struct hm_jlaunch *l)
+{
+    return (l->flags & HM_LAUNCH_SYNCHRONOUS) && l->n_parts >= 2;
+}
+/** Own work is told by one clock alone: its error is the exit skew at most. */
+static inline int64_t hm_judge_exit_error(const struct hm_jlaunch *l)
+{
+    return l->u_ns < HM_EXIT_SKEW_NS ? l->u_ns : HM_EXIT_SKEW_NS;
+}
+/** Part of a worker in a launch, NULL = none. */
+struct hm_jpart *hm_judge_part_in(const struct hm_judge *j, uint32_t launch, uint32_t worker);
+/** The link before on a part's chain, NULL = it begins here. */
+const struct hm_jpart *hm_judge_link(const struct hm_judge *j, const struct hm_jpart *p);
+struct hm_compare;
+struct hm_compare *hm_compare_create(struct hm_judge *j);
+/** Fills local, own, tail, common, ref, excess of a launch; all earlier launches have been. */
+void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l);
+void hm_compare_destroy(struct hm_compare *c);
+/** Charges all waits: caused, indirect, schedule. After all launches were compared. */
+void hm_judge_charge(struct hm_judge *j);
 /** Worlds, roles, dimensions. */
 hm_status_t hm_judge_roles(struct hm_judge *j);
 hm_status_t hm_judge_roles_table(struct hm_judge *j, struct hm_result *result);

@@ -45,14 +45,8 @@ static int64_t start_of(struct replay *r, const struct hm_jlaunch *l, const stru
         ready += push;
     else if (l->i_step != HM_NO_ID && push > r->held[l->i_step])
         r->held[l->i_step] = push;
-    if (repair && p->excess_ns > 0) {
-        if (p->common != HM_NO_ID) {
-            int64_t mended = r->end[p->common] + l->median_ns + (p->via_node ? push : 0);
-            ready = mended < ready ? mended : ready;
-        } else {
-            ready -= p->excess_ns;
-        }
-    }
+    if (repair && p->excess_ns > 0)
+        ready -= p->excess_ns;
     int64_t before = p->before == HM_NO_ID ? INT64_MIN : r->end[p->before];
     return (before > ready ? before : ready) + p->tail_ns;
 }
@@ -86,8 +80,8 @@ int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t
         int sync = (l->flags & HM_LAUNCH_SYNCHRONOUS) && l->n_parts >= 2;
         int64_t last = INT64_MIN;
         for (uint32_t k = 0; k < l->n_parts; k++) {
-            int64_t t = start_of(&r, l, &p[k],
-                                 repair && repair[p[k].worker] && l->i_step != HM_NO_ID && sync);
+            int64_t t =
+                start_of(&r, l, &p[k], repair && repair[p[k].worker] && l->i_step != HM_NO_ID);
             r.start[l->first_part + k] = t;
             last = t > last ? t : last;
         }
