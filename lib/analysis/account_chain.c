@@ -222,6 +222,12 @@ void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segm
         q = !q || p->end_ns >= q->end_ns ? p : q;
         p = NULL;
     }
+    /* A collective of another stream that ended just before: the compute stream awaited it, and
+     * this one what stands on the compute stream (replicas after the layers' own collectives). */
+    struct hm_acc_op *w = awaited(a, o, 1, 1);
+    if (w && w->type == HM_OP_COMM && (!q || w->end_ns > q->end_ns) &&
+        (!p || w->end_ns > p->end_ns))
+        q = w;
     int64_t tp = p ? hm_min64(p->end_ns, o->start_ns) : INT64_MIN;
     int64_t tq = q ? hm_min64(q->end_ns, o->start_ns) : INT64_MIN;
     struct hm_acc_chain c = chain_none(o->start_ns);

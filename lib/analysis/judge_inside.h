@@ -126,6 +126,21 @@ hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
 /** The call or range of a part of the gate chains (enum hm_chain_part) in which the worker spent
  *  most; fresh memory, NULL = nothing has a name or no memory. */
 char *hm_judge_call(const struct hm_judge *j, uint32_t worker, int part, int64_t *ns_p);
+enum hm_subject_kind {
+    HM_SUBJECT_RANK,
+    HM_SUBJECT_RANKS,
+    HM_SUBJECT_NODE,
+    HM_SUBJECT_STAGE,
+    HM_SUBJECT_GROUP,
+    HM_SUBJECT_ALL
+};
+/** What a set [n_workers] of workers is; *label_p: fresh memory, NULL = no memory. */
+enum hm_subject_kind hm_subject_of(const struct hm_judge *j, const uint8_t *set, char **label_p);
+const char *hm_subject_name(enum hm_subject_kind kind);
+/** Dimension in which their lateness was found, NULL = not known. */
+const char *hm_subject_dim(const struct hm_judge *j, const uint8_t *set);
+/** Their global ranks with commas, fresh memory. */
+char *hm_subject_ids(const struct hm_judge *j, const uint8_t *set);
 /** printf into fresh memory; NULL = no memory. */
 char *hm_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** Appends a line to a LIST cell. */

@@ -18,8 +18,8 @@ struct replay {
 
 /* How much later than by the base alone the compute begins that waited for it: the compute before
  * it on its stream was not done. */
-static int64_t push_of(struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p,
-                       int repair)
+static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                       const struct hm_jpart *p, int repair)
 {
     if (p->base == HM_NO_ID || HM_IS_NONE(p->node_ns))
         return 0;
@@ -28,18 +28,22 @@ static int64_t push_of(struct replay *r, const struct hm_jlaunch *l, const struc
         *node = free_ns;
         if (p->floor != HM_NO_ID && r->node[p->floor] != INT64_MIN) {
             int64_t work = p->floor_ns;
-            if (repair && work > l->floor_median_ns)
-                work = l->floor_median_ns;
+            if (repair) { /* as much less as the arrival that rests on the same compute */
+                int64_t less =
+                    work - (j->part[p->base].excess_ns > 0 ? j->part[p->base].excess_ns : 0);
+                work = work > l->floor_median_ns ? l->floor_median_ns : work;
+                work = work > less ? less : work;
+            }
             *node = r->node[p->floor] + work > free_ns ? r->node[p->floor] + work : free_ns;
         }
     }
     return *node - free_ns;
 }
 
-static int64_t start_of(struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p,
-                        int repair)
+static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                        const struct hm_jpart *p, int repair)
 {
-    int64_t push = push_of(r, l, p, repair);
+    int64_t push = push_of(j, r, l, p, repair);
     int64_t ready = p->base == HM_NO_ID ? p->ready_ns : r->end[p->base] + p->local_ns;
     if (p->via_node)
         ready += push;
@@ -81,7 +85,7 @@ int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t
         int64_t last = INT64_MIN;
         for (uint32_t k = 0; k < l->n_parts; k++) {
             int64_t t =
-                start_of(&r, l, &p[k], repair && repair[p[k].worker] && l->i_step != HM_NO_ID);
+                start_of(j, &r, l, &p[k], repair && repair[p[k].worker] && l->i_step != HM_NO_ID);
             r.start[l->first_part + k] = t;
             last = t > last ? t : last;
         }

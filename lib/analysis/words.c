@@ -13,14 +13,6 @@ int64_t hm_ppb(double f)
     return (int64_t)llround(f * 1e9);
 }
 
-static char *label_of(const struct hm_judge *j, uint32_t w)
-{
-    const struct hm_worker *id = &j->in.run->worker[w];
-    if (id->device == HM_NO_ID)
-        return hm_text("rank %u (%s)", id->rank, hm_judge_host(j, w));
-    return hm_text("rank %u (%s, gpu %u)", id->rank, hm_judge_host(j, w), id->device);
-}
-
 static const char *cause_words(const char *cause, int many)
 {
     static const char *const word[][3] = {
@@ -66,20 +58,18 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     uint32_t n = 0, last_in = 0;
     int64_t late = 0;
-    char *ids = NULL;
     for (uint32_t w = 0; w < j->n_workers; w++) {
         if (!set[w])
             continue;
-        char *more = hm_text("%s%s%u", ids ? ids : "", ids ? "," : "", j->in.run->worker[w].rank);
-        free(ids);
-        ids = more;
         late += j->worker[w].late_ns;
         last_in += j->worker[w].last_in_steps;
         n++;
     }
-    f->ids = ids;
+    f->ids = hm_subject_ids(j, set);
     f->status = strdup("straggler");
-    f->dim = strdup("world");
+    const char *dim = hm_subject_dim(j, set);
+    f->dim = strdup(dim ? dim : "world");
+    f->world = j->roles.world[c->worker];
     f->pattern = c->pattern == HM_P_NONE ||
                          (c->pattern == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS)
                      ? NULL
@@ -89,10 +79,11 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     hm_status_t st = hm_cause_find(j, set, c->worker, c->onset, f);
     if (st != HM_OK)
         return st;
-    f->kind = strdup(n > 1                                       ? "ranks"
-                     : f->cause && !strcmp(f->cause, "slow_gpu") ? "device"
-                                                                 : "rank");
-    f->label = n > 1 ? hm_text("ranks %s", ids ? ids : "") : label_of(j, c->worker);
+    enum hm_subject_kind kind = hm_subject_of(j, set, &f->label);
+    f->kind = strdup(kind == HM_SUBJECT_RANK && f->cause && !strncmp(f->cause, "slow_gpu", 8)
+                         ? "device"
+                         : hm_subject_name(kind));
+    int one = kind != HM_SUBJECT_RANKS && kind != HM_SUBJECT_ALL;
     f->gpu_uuid = n > 1 ? NULL : hm_judge_uuid(j, c->worker);
     f->gain_ns = gain;
     f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
@@ -122,7 +113,7 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
                     f->label, j->step[c->onset].step, hm_ms(gain));
     else
         f->text = hm_text("%s hold%s the others up: %.2f ms a step, repairing %s gains %.1f %%; %s",
-                          f->label, n > 1 ? "" : "s", per_step, n > 1 ? "them" : "it",
+                          f->label, one ? "s" : "", per_step, one ? "it" : "them",
                           100 * hm_judge_frac(j, gain), cause_words(f->cause, n > 1));
     return HM_OK;
 }
