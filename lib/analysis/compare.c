@@ -116,9 +116,6 @@ static struct since sum_since(const struct hm_judge *j, const struct hm_jpart *p
         if (q != p) {
             s.own_ns += max64(q->tail_ns, 0);
             s.excess_ns += too_much;
-            s.room_ns += max64(own - too_much, 0);
-        } else {
-            s.room_ns += own;
         }
         for (int c = 0; c < HM_N_C; c++)
             s.part_ns[c] += q->part_ns[c];
@@ -129,27 +126,47 @@ static struct since sum_since(const struct hm_judge *j, const struct hm_jpart *p
     return s;
 }
 
-/* Spreads what p's worker did too much over its chain; p's own link takes what is left. */
+static int64_t own_of(const struct hm_judge *j, const struct hm_jpart *q, int64_t from_ns)
+{
+    const struct hm_jpart *b = hm_judge_link(j, q);
+    return max64(q->ready_ns - max64(b ? b->end_ns : q->carry_ns, from_ns), 0);
+}
+
+/* What of link q is too much and not yet found so. With a reference of as many links: beyond its
+ * counterpart r; else all of it. */
+static int64_t room_of(const struct hm_judge *j, const struct hm_jpart *q, int64_t from_ns,
+                       const struct hm_jpart *r, int64_t ref_from_ns)
+{
+    int64_t own = own_of(j, q, from_ns);
+    return max64(own - (r ? own_of(j, r, ref_from_ns) : 0) - max64(q->excess_ns, 0), 0);
+}
+
+/* Spreads what p's worker did too much over its chain, in proportion to where it is longer than
+ * the reference's; p's own link takes what is left. p->excess_ns is 0. */
 static void spread(struct hm_judge *j, struct hm_jpart *p, int64_t from_ns, const struct since *s,
                    int64_t too_much)
 {
-    int64_t left = too_much;
-    uint32_t n = 0;
-    for (const struct hm_jpart *q = hm_judge_link(j, p); q && n < s->n_links && s->room_ns > 0;
-         q = hm_judge_link(j, q)) {
-        if (q->end_ns <= from_ns)
-            break;
-        const struct hm_jpart *b = hm_judge_link(j, q);
-        int64_t begin = b ? b->end_ns : q->carry_ns, had = max64(q->excess_ns, 0);
-        int64_t room = max64(q->ready_ns - max64(begin, from_ns), 0) - had;
-        if (room > 0) {
-            int64_t share = (int64_t)((double)too_much * ((double)room / (double)s->room_ns));
-            share = share < room ? share : room;
-            share = share < left ? share : left;
-            j->part[q - j->part].excess_ns = had + share;
-            left -= share;
+    const struct hm_jpart *ref = &j->part[p->ref];
+    int64_t ref_from = ref->common == HM_NO_ID ? ref->carry_ns : j->part[ref->common].end_ns;
+    int alike = ref != p && sum_since(j, ref, ref_from).n_links == s->n_links;
+    int64_t room = 0, left = too_much;
+    for (int pass = 0; pass < 2; pass++) {
+        const struct hm_jpart *q = p, *r = alike ? ref : NULL;
+        for (uint32_t n = 0; q && n < s->n_links; n++) {
+            const struct hm_jpart *b = hm_judge_link(j, q);
+            int64_t mine = room_of(j, q, from_ns, r, ref_from);
+            if (pass == 0) {
+                room += mine;
+            } else if (mine > 0 && q != p) {
+                int64_t part = (int64_t)((double)too_much * ((double)mine / (double)room));
+                part = part < mine ? part : mine;
+                part = part < left ? part : left;
+                j->part[q - j->part].excess_ns = max64(q->excess_ns, 0) + part;
+                left -= part;
+            }
+            q = b;
+            r = r ? hm_judge_link(j, r) : NULL;
         }
-        n++;
     }
     p->excess_ns = left;
 }
@@ -220,10 +237,9 @@ static void compare_role(struct hm_compare *c, struct hm_jlaunch *l, uint32_t ro
     }
 }
 
-/* Own work of every member, and what it is too much. */
-void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l)
+/* Own work since the base, and what of the start nothing explains. */
+void hm_compare_locals(struct hm_judge *j, const struct hm_jlaunch *l)
 {
-    struct hm_judge *j = c->j;
     struct hm_jpart *p = &j->part[l->first_part];
     for (uint32_t k = 0; k < l->n_parts; k++) {
         int64_t from = p[k].base == HM_NO_ID ? p[k].carry_ns : j->part[p[k].base].end_ns;
@@ -233,6 +249,13 @@ void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l)
         p[k].local_ns = p[k].own_ns = p[k].ready_ns - from;
         p[k].tail_ns = p[k].start_ns - known;
     }
+}
+
+/* Own work of every member, and what it is too much. */
+void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l)
+{
+    struct hm_judge *j = c->j;
+    struct hm_jpart *p = &j->part[l->first_part];
     if (!hm_judge_is_sync(l))
         return;
     uint32_t base = common_base(c, l);

@@ -66,7 +66,8 @@ struct hm_judge {
     uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
     int64_t *late;                                /* [n_workers][n_steps] own lateness per step */
     int64_t *dim_ns;         /* [n_workers][HM_N_DIMS] in which dimension it was found */
-    int64_t schedule_ns;     /* waits between stages that are nobody's: the bubble */
+    int64_t schedule_ns;     /* waits between stages that are nobody's */
+    int64_t bubble_ns;       /* of an evenly split pipeline, mean over the workers, all steps */
     int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
@@ -95,7 +96,11 @@ struct hm_jpart *hm_judge_part_in(const struct hm_judge *j, uint32_t launch, uin
 const struct hm_jpart *hm_judge_link(const struct hm_judge *j, const struct hm_jpart *p);
 struct hm_compare;
 struct hm_compare *hm_compare_create(struct hm_judge *j);
-/** Fills local, own, tail, common, ref, excess of a launch; all earlier launches have been. */
+/** Fills local, own, tail of a launch. */
+void hm_compare_locals(struct hm_judge *j, const struct hm_jlaunch *l);
+/** Messages against those of the other replicas: ref, excess. After the locals of all. */
+hm_status_t hm_judge_siblings(struct hm_judge *j);
+/** Fills own, common, ref, excess of a launch; all earlier launches have been. */
 void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l);
 void hm_compare_destroy(struct hm_compare *c);
 /** Charges all waits: caused, indirect, schedule. After all launches were compared. */
@@ -108,6 +113,16 @@ hm_status_t hm_judge_propagate(struct hm_judge *j);
 /** Replays the run with the workers of `repair` [n_workers] as fast as their median peer.
  *  gain_p [n_steps]: by how much each step gets shorter. Returns the sum; INT64_MIN = no memory. */
 int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p);
+/** What the replay changes. */
+struct hm_what_if {
+    const uint8_t *repair; /* [n_workers] no more own work than the median of their role; or NULL */
+    int work;              /* 1: what is taken from them is spread evenly over their role */
+    const double *scale;   /* [n_workers] factor of all compute on chains; NULL = 1 */
+};
+int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what, int64_t *gain_p);
+/** Unequal stages of a pipeline: a finding where splitting the work evenly gains enough; fills
+ *  bubble_ns. */
+hm_status_t hm_judge_stages(struct hm_judge *j, struct hm_result *result);
 /** How GPU `worker` compares with its peers in work that is the same (rule 4). */
 struct hm_control {
     double ratio; /* common ratio of control time, 1 = as its peers */

@@ -200,6 +200,12 @@ hm_status_t hm_judge_propagate(struct hm_judge *j)
         struct hm_jlaunch *l = &j->launch[i];
         if (l->n_parts > j->n_workers)
             l->n_parts = j->n_workers; /* two parts of one worker: the key is not what it seems */
+        hm_compare_locals(j, l);
+    }
+    if (s == HM_OK)
+        s = hm_judge_siblings(j);
+    for (size_t i = 0; i < j->n_launches && s == HM_OK; i++) {
+        struct hm_jlaunch *l = &j->launch[i];
         hm_compare_launch(compare, l);
         j->n_sync += hm_judge_is_sync(l) ? 1u : 0u;
         sum_launch(j, l);

@@ -13,7 +13,8 @@
 enum { MAX_CANDIDATES = 16 };
 static const double FLOOR = 0.005, ALPHA = 0.01, ALL_FLOOR = 0.05, INPUT_FLOOR = 0.10;
 
-static hm_status_t judge_all(struct hm_judge *j, struct hm_result *r, int64_t loss)
+static hm_status_t judge_all(struct hm_judge *j, struct hm_result *r, const uint8_t *everybody,
+                             int64_t loss)
 {
     int64_t input = 0;
     for (size_t s = 0; s < j->n_steps; s++)
@@ -34,6 +35,11 @@ static hm_status_t judge_all(struct hm_judge *j, struct hm_result *r, int64_t lo
         all += part[c] > 0 ? part[c] : 0;
     }
     int compute = top == HM_C_COMPUTE;
+    if (compute) { /* work does not vanish: all get the mean */
+        const struct hm_what_if even = {.repair = everybody, .work = 1};
+        int64_t gain = hm_judge_what_if(j, &even, NULL);
+        loss = gain == INT64_MIN ? loss : gain;
+    }
     const char *cause = all <= 0              ? "unknown"
                         : compute             ? "more_work"
                         : top == HM_C_INPUT   ? "input"
@@ -153,6 +159,18 @@ static hm_status_t search(struct hm_judge *j, struct hm_result *r, struct work *
     return HM_OK;
 }
 
+/* The verdict is the first finding. */
+static void largest_first(struct hm_result *r)
+{
+    struct hm_out_finding *f = r->rows[HM_T_finding];
+    for (uint32_t i = 1; i < r->n_rows[HM_T_finding]; i++)
+        for (uint32_t k = i; k && f[k].gain_ns > f[k - 1].gain_ns; k--) {
+            struct hm_out_finding t = f[k];
+            f[k] = f[k - 1];
+            f[k - 1] = t;
+        }
+}
+
 static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct work *w)
 {
     struct hm_out_quality *q = r->rows[HM_T_quality];
@@ -174,8 +192,11 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct w
     double floor = FLOOR;
     detectable = detectable > FLOOR ? detectable : FLOOR;
     hm_status_t st = search(j, r, w, floor, loss);
+    if (st == HM_OK)
+        st = hm_judge_stages(j, r);
+    largest_first(r);
     if (st == HM_OK && !r->n_rows[HM_T_finding])
-        st = judge_all(j, r, loss);
+        st = judge_all(j, r, w->all, loss);
     if (st != HM_OK || r->n_rows[HM_T_finding])
         return st;
     return hm_words_none(
@@ -195,7 +216,7 @@ hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *r)
         return hm_words_none(
             j, r, "insufficient", -1,
             strdup("cannot say: one device was seen, there is nobody to compare with"));
-    if (!j->n_sync)
+    if (!j->n_sync && j->roles.n_stages < 2)
         return hm_words_none(
             j, r, "insufficient", -1,
             strdup(

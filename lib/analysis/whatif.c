@@ -4,7 +4,8 @@
  * and the collective before it on the stream has ended; a synchronous launch ends a measured time
  * after its last arrival. Compute that waits for a collective also waits for the compute before it,
  * so that a repaired run is not faster than its compute. Repaired: own work as long as the median
- * member's, where it is longer. Source: facts on scenarios rule 1; facts on analysis 2.11.
+ * member's, where it is longer; work that is too much is spread over the role. Source: facts on
+ * scenarios rule 1; facts on analysis 2.11.
  */
 #include "analysis/judge_inside.h"
 
@@ -12,14 +13,25 @@
 #include <string.h>
 
 struct replay {
+    const struct hm_what_if *what;
     int64_t *start, *end, *node; /* of each part; node: of the compute that waited for it */
     int64_t *step_end, *held;    /* of each step; held: how far compute alone holds it back */
 };
 
+static int is_mended(const struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p)
+{
+    return r->what->repair && r->what->repair[p->worker] && l->i_step != HM_NO_ID;
+}
+
+static double scale_of(const struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p)
+{
+    return r->what->scale && l->i_step != HM_NO_ID ? r->what->scale[p->worker] : 1;
+}
+
 /* How much later than by the base alone the compute begins that waited for it: the compute before
  * it on its stream was not done. */
 static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
-                       const struct hm_jpart *p, int repair)
+                       const struct hm_jpart *p)
 {
     if (p->base == HM_NO_ID || HM_IS_NONE(p->node_ns))
         return 0;
@@ -27,10 +39,10 @@ static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct 
     if (*node == INT64_MIN) {
         *node = free_ns;
         if (p->floor != HM_NO_ID && r->node[p->floor] != INT64_MIN) {
-            int64_t work = p->floor_ns;
-            if (repair) { /* as much less as the arrival that rests on the same compute */
-                int64_t less =
-                    work - (j->part[p->base].excess_ns > 0 ? j->part[p->base].excess_ns : 0);
+            int64_t work = (int64_t)((double)p->floor_ns * scale_of(r, l, p));
+            if (is_mended(r, l, p)) { /* as much less as the arrival on the same compute */
+                int64_t too_much = j->part[p->base].excess_ns, less = work;
+                less -= too_much > 0 ? too_much : 0;
                 work = work > l->floor_median_ns ? l->floor_median_ns : work;
                 work = work > less ? less : work;
             }
@@ -40,19 +52,64 @@ static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct 
     return *node - free_ns;
 }
 
+/* share: what this worker is given of the work taken from others. */
 static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
-                        const struct hm_jpart *p, int repair)
+                        const struct hm_jpart *p, int64_t share)
 {
-    int64_t push = push_of(j, r, l, p, repair);
+    int64_t push = push_of(j, r, l, p);
     int64_t ready = p->base == HM_NO_ID ? p->ready_ns : r->end[p->base] + p->local_ns;
     if (p->via_node)
         ready += push;
     else if (l->i_step != HM_NO_ID && push > r->held[l->i_step])
         r->held[l->i_step] = push;
-    if (repair && p->excess_ns > 0)
+    if (is_mended(r, l, p) && p->excess_ns > 0)
         ready -= p->excess_ns;
+    ready += share;
+    ready -= (int64_t)((double)p->part_ns[HM_C_COMPUTE] * (1 - scale_of(r, l, p)));
     int64_t before = p->before == HM_NO_ID ? INT64_MIN : r->end[p->before];
     return (before > ready ? before : ready) + p->tail_ns;
+}
+
+/* Work is conserved: what is taken from some is done by all of their role. */
+static int64_t share_of(const struct hm_judge *j, const struct replay *r,
+                        const struct hm_jlaunch *l, uint32_t role)
+{
+    int64_t taken = 0, n = 0;
+    if (!r->what->work || !hm_judge_is_sync(l))
+        return 0;
+    for (uint32_t k = 0; k < l->n_parts; k++) {
+        const struct hm_jpart *p = &j->part[l->first_part + k];
+        if (j->roles.role[p->worker] != role)
+            continue;
+        n++;
+        if (is_mended(r, l, p) && p->excess_ns > 0)
+            taken += p->excess_ns;
+    }
+    return n ? taken / n : 0;
+}
+
+static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                   int64_t last)
+{
+    const struct hm_jpart *p = &j->part[l->first_part];
+    for (uint32_t k = 0; k < l->n_parts; k++) {
+        uint32_t me = l->first_part + k, other = p[k].source;
+        if (hm_judge_is_sync(l)) {
+            r->end[me] = last + (p[k].end_ns - l->last_ns);
+            continue;
+        }
+        /* a sender whose kernel lasted until its receiver came waited for it too */
+        for (uint32_t m = 0; other == HM_NO_ID && m < l->n_parts && l->n_parts == 2; m++)
+            if (p[m].source == me && p[m].start_ns > p[k].start_ns && p[m].start_ns < p[k].end_ns)
+                other = l->first_part + m;
+        int64_t was = p[k].start_ns, is = r->start[me];
+        if (other != HM_NO_ID) {
+            int64_t s0 = j->part[other].start_ns, s1 = r->start[other];
+            was = s0 > was ? s0 : was;
+            is = s1 > is ? s1 : is;
+        }
+        r->end[me] = is + (p[k].end_ns - was);
+    }
 }
 
 static void replay_free(struct replay *r)
@@ -64,12 +121,14 @@ static void replay_free(struct replay *r)
     free(r->held);
 }
 
-int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p)
+int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what, int64_t *gain_p)
 {
-    struct replay r = {
-        malloc((j->n_parts + 1) * sizeof(int64_t)), malloc((j->n_parts + 1) * sizeof(int64_t)),
-        malloc((j->n_parts + 1) * sizeof(int64_t)), malloc((j->n_steps + 1) * sizeof(int64_t)),
-        calloc(j->n_steps + 1, sizeof(int64_t))};
+    struct replay r = {.what = what,
+                       .start = malloc((j->n_parts + 1) * sizeof(int64_t)),
+                       .end = malloc((j->n_parts + 1) * sizeof(int64_t)),
+                       .node = malloc((j->n_parts + 1) * sizeof(int64_t)),
+                       .step_end = malloc((j->n_steps + 1) * sizeof(int64_t)),
+                       .held = calloc(j->n_steps + 1, sizeof(int64_t))};
     if (!r.start || !r.end || !r.node || !r.step_end || !r.held) {
         replay_free(&r);
         return INT64_MIN;
@@ -81,30 +140,21 @@ int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t
     for (size_t i = 0; i < j->n_launches; i++) {
         const struct hm_jlaunch *l = &j->launch[i];
         const struct hm_jpart *p = &j->part[l->first_part];
-        int sync = (l->flags & HM_LAUNCH_SYNCHRONOUS) && l->n_parts >= 2;
-        int64_t last = INT64_MIN;
+        int64_t last = INT64_MIN, share = 0;
+        uint32_t role = HM_NO_ID;
         for (uint32_t k = 0; k < l->n_parts; k++) {
-            int64_t t =
-                start_of(j, &r, l, &p[k], repair && repair[p[k].worker] && l->i_step != HM_NO_ID);
+            if (what->work && j->roles.role[p[k].worker] != role) {
+                role = j->roles.role[p[k].worker];
+                share = share_of(j, &r, l, role);
+            }
+            int64_t t = start_of(j, &r, l, &p[k], share);
             r.start[l->first_part + k] = t;
             last = t > last ? t : last;
         }
-        for (uint32_t k = 0; k < l->n_parts; k++) {
-            uint32_t me = l->first_part + k;
-            if (sync) {
-                r.end[me] = last + (p[k].end_ns - l->last_ns);
-            } else {
-                int64_t was = p[k].start_ns, is = r.start[me];
-                if (p[k].source != HM_NO_ID) {
-                    int64_t s0 = j->part[p[k].source].start_ns, s1 = r.start[p[k].source];
-                    was = s0 > was ? s0 : was;
-                    is = s1 > is ? s1 : is;
-                }
-                r.end[me] = is + (p[k].end_ns - was);
-            }
-            if (l->i_step != HM_NO_ID && r.end[me] > r.step_end[l->i_step])
-                r.step_end[l->i_step] = r.end[me];
-        }
+        end_of(j, &r, l, last);
+        for (uint32_t k = 0; k < l->n_parts && l->i_step != HM_NO_ID; k++)
+            if (r.end[l->first_part + k] > r.step_end[l->i_step])
+                r.step_end[l->i_step] = r.end[l->first_part + k];
     }
     int64_t saved = 0;
     for (size_t s = 0; s < j->n_steps; s++) {
@@ -116,4 +166,10 @@ int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t
     }
     replay_free(&r);
     return saved;
+}
+
+int64_t hm_judge_replay(const struct hm_judge *j, const uint8_t *repair, int64_t *gain_p)
+{
+    const struct hm_what_if what = {.repair = repair};
+    return hm_judge_what_if(j, &what, gain_p);
 }

@@ -79,6 +79,12 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     hm_status_t st = hm_cause_find(j, set, c->worker, c->onset, f);
     if (st != HM_OK)
         return st;
+    /* work does not vanish, its role gets it; a single event is no share of the work */
+    if (f->cause && !strcmp(f->cause, "more_work") && c->pattern != HM_P_ONE_OFF) {
+        const struct hm_what_if even = {.repair = set, .work = 1};
+        int64_t spread = hm_judge_what_if(j, &even, NULL);
+        gain = spread == INT64_MIN ? gain : spread;
+    }
     enum hm_subject_kind kind = hm_subject_of(j, set, &f->label);
     f->kind = strdup(kind == HM_SUBJECT_RANK && f->cause && !strncmp(f->cause, "slow_gpu", 8)
                          ? "device"

@@ -171,7 +171,6 @@ TABLE = {
 }
 
 NOT_YET = {
-    "e7": "r1 is charged for what it waited for r0 itself",
     "e10": "no POP efficiencies yet",
     "e13": "no network split yet",
     "e14": "no trends yet",
@@ -183,16 +182,12 @@ NOT_YET = {
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
     "u4-descheduled": "the samples of the threads' CPU time are not read",
     "u8": "no node as a subject; the driver's facts are not read",
-    "u11": "messages bind nobody: none",
-    "u12": "the gain is that of slowness, not of work spread evenly",
     "u14": "an all-to-all without some pair is not matched",
     "u14-empty": "an all-to-all without some pair is not matched",
     "u15": "kernels that synchronise and are not NCCL's count as compute",
     "u15-unknown": "kernels that synchronise and are not NCCL's count as compute",
     "u27": "graphs are not known: 'was the plugin loaded?'",
     "u28": "no hangs yet",
-    "u3-work": "the gain is that of pauses, not of work spread evenly",
-    "u7": "the gain is 18 instead of 20, the dimension world instead of tp",
     "u9": "stages are not compared: none",
     "u20": "the pattern of what holds all ranks is always persistent",
     "u21": "ranges of checkpoints are not known: jitter of all ranks",
