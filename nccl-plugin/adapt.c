@@ -119,28 +119,26 @@ static void extras_v7(struct hm_nccl_desc *to, const struct hm_nccl_descr_v7 *d)
 static int init_v4(void **ctx, int *mask, const char *name, uint64_t hash, int n_nodes, int n_ranks,
                    int rank, hm_nccl_log_t log)
 {
-    (void)log;
     struct hm_nccl_init init = {.hash = hash,
                                 .name = name,
                                 .crank = rank,
                                 .n_ranks = n_ranks,
                                 .n_nodes = n_nodes,
                                 .interface = 4};
-    return hm_adapt_init(ctx, mask, &init);
+    return hm_adapt_init(ctx, mask, &init, log);
 }
 
 #define HM_INIT_NEW(v)                                                                        \
     static int init_v##v(void **ctx, uint64_t hash, int *mask, const char *name, int n_nodes, \
                          int n_ranks, int rank, hm_nccl_log_t log)                            \
     {                                                                                         \
-        (void)log;                                                                            \
         struct hm_nccl_init init = {.hash = hash,                                             \
                                     .name = name,                                             \
                                     .crank = rank,                                            \
                                     .n_ranks = n_ranks,                                       \
                                     .n_nodes = n_nodes,                                       \
                                     .interface = (v)};                                        \
-        return hm_adapt_init(ctx, mask, &init);                                               \
+        return hm_adapt_init(ctx, mask, &init, log);                                          \
     }
 HM_INIT_NEW(5)
 HM_INIT_NEW(6)
@@ -157,6 +155,8 @@ static int state_new(void *handle, int state, union hm_nccl_args *args)
     else if (args && state == HM_NCCL_STATE_CTRL_APPEND_END)
         value = args->appended > 0 ? (uint64_t)args->appended : 0;
     hm_nccl_state((uint64_t)(uintptr_t)handle, state, value);
+    if (hm_chain_on())
+        hm_chain_state(handle, state, args);
     return 0;
 }
 
@@ -214,6 +214,8 @@ static int state_new(void *handle, int state, union hm_nccl_args *args)
             extras_v##v(&to, d);                                                     \
         }                                                                            \
         hm_nccl_start(&made, &to);                                                   \
+        if (hm_chain_on())                                                           \
+            hm_chain_start((v), ctx, made, d);                                       \
         if (handle) /* NCCL does not clear it: a stale one would be stopped again */ \
             *handle = (void *)(uintptr_t)made;                                       \
         return 0;                                                                    \

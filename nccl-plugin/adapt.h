@@ -3,6 +3,7 @@
 #define HM_NCCL_ADAPT_H
 
 #include "abi.h"
+#include "chain.h"
 #include "ops.h"
 
 #define HM_EXPORT __attribute__((visibility("default")))
@@ -20,7 +21,7 @@ static inline int hm_adapt_type(uint64_t bit, unsigned version, enum hm_nccl_typ
     *type_p = (enum hm_nccl_type)__builtin_ctzll(bit);
     return 1;
 }
-int hm_adapt_init(void **ctx, int *mask, const struct hm_nccl_init *init);
+int hm_adapt_init(void **ctx, int *mask, const struct hm_nccl_init *init, hm_nccl_log_t log);
 int hm_adapt_stop(void *handle);
 int hm_adapt_fini(void *ctx);
 

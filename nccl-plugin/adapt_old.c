@@ -77,6 +77,8 @@ static int state_old(void *handle, int state, union hm_nccl_args_old *args)
     else if (args && state == HM_NCCL_STATE_CTRL_APPEND_END)
         value = args->appended > 0 ? (uint64_t)args->appended : 0;
     hm_nccl_state((uint64_t)(uintptr_t)handle, state, value);
+    if (hm_chain_on())
+        hm_chain_state(handle, state, args);
     return 0;
 }
 
@@ -84,7 +86,7 @@ static int state_old(void *handle, int state, union hm_nccl_args_old *args)
     static int init_v##v(void **ctx, int *mask)                                      \
     {                                                                                \
         struct hm_nccl_init init = {.crank = -1, .interface = (v)};                  \
-        return hm_adapt_init(ctx, mask, &init);                                      \
+        return hm_adapt_init(ctx, mask, &init, NULL);                                \
     }                                                                                \
     static int start_v##v(void *ctx, void **handle, struct hm_nccl_descr_v##v *d)    \
     {                                                                                \
@@ -130,6 +132,8 @@ static int state_old(void *handle, int state, union hm_nccl_args_old *args)
             extras_v##v(&to, d);                                                     \
         }                                                                            \
         hm_nccl_start(&made, &to);                                                   \
+        if (hm_chain_on())                                                           \
+            hm_chain_start((v), ctx, made, d);                                       \
         if (handle) /* NCCL does not clear it: a stale one would be stopped again */ \
             *handle = (void *)(uintptr_t)made;                                       \
         return 0;                                                                    \

@@ -9,6 +9,7 @@
  * Source: NVIDIA/nccl, order of one group, releases 2.27 to 2.31.
  */
 #include "abi.h"
+#include "chain.h"
 #include "model.h"
 
 #include <string.h>
@@ -163,8 +164,15 @@ void hm_start_group(uint64_t *handle_p, const struct hm_nccl_desc *d)
         return;
     }
     struct waiting *w = launch_of_group(hm_comm_of(d->ctx));
-    if (w)
+    if (!w)
+        return;
+    struct hm_op_slot *slot = hm_chain_on() ? hm_slot_take(HM_NT_GROUP, 0, 0, handle_p) : NULL;
+    if (slot) {
+        slot->launch = w->launch;
+        hm_op_put(slot, 0);
+    } else {
         *handle_p = hm_handle_pack(HM_NT_BOUND, w->launch);
+    }
 }
 
 void hm_stop_group(uint64_t launch)

@@ -6,6 +6,7 @@
  * slot's serial. No pointer of NCCL's is followed but constant strings of descriptors that NCCL
  * built in this process. Source: NVIDIA/nccl, plugin interfaces v1 to v7 as loaded by 2.23 to 2.31.
  */
+#include "chain.h"
 #include "model.h"
 
 static int asleep(void)
@@ -15,8 +16,9 @@ static int asleep(void)
 
 void hm_nccl_start(uint64_t *handle_p, const struct hm_nccl_desc *d)
 {
-    *handle_p = hm_handle_pack(HM_NT_VOID, 0);
-    if (!*handle_p) { /* never initialised: a caller that is not NCCL */
+    /* the plugin behind ours finds its own handle under each of ours */
+    *handle_p = hm_handle_pack(HM_NT_VOID, hm_chain_on() ? hm_slot_serial() : 0);
+    if (!(*handle_p >> 63)) { /* never initialised: a caller that is not NCCL */
         hm_handle_seed((uint64_t)hm_now());
         *handle_p = hm_handle_pack(HM_NT_VOID, 0);
     }
@@ -117,6 +119,12 @@ void hm_nccl_stop(uint64_t handle)
     case HM_NT_P2P:
         hm_stop_op(slot);
         break;
+    case HM_NT_GROUP: { /* as BOUND, where every handle has a slot */
+        uint32_t launch = slot->launch;
+        hm_slot_finish(slot, 0);
+        hm_stop_group(launch);
+        break;
+    }
     case HM_NT_PROXY_STEP:
         hm_stop_proxy_step(slot);
         break;

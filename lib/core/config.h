@@ -12,17 +12,18 @@
 
 /** Field widths of text settings follow config.def; see there for default, range, unit and help. */
 struct hm_config {
-    char out[1024];       /* run folder itself; empty = hindmost.out/<run> */
-    char run[128];        /* run id; empty = from the launcher */
-    int64_t pool;         /* bytes of shared memory a rank */
-    int32_t kernels;      /* 0 off, 1 on */
-    int32_t sync;         /* 0 off, 1 on: host synchronisation records */
-    int32_t memory;       /* 0 off, 1 on */
-    int32_t proxy_steps;  /* 0 off, 1 on */
-    int32_t kernel_ch;    /* 0 off, 1 on: NCCL's own stamps of its kernels, per channel */
+    char out[1024];               /* run folder itself; empty = hindmost.out/<run> */
+    char run[128];                /* run id; empty = from the launcher */
+    int64_t pool;                 /* bytes of shared memory a rank */
+    int32_t kernels;              /* 0 off, 1 on */
+    int32_t sync;                 /* 0 off, 1 on: host synchronisation records */
+    int32_t memory;               /* 0 off, 1 on */
+    int32_t proxy_steps;          /* 0 off, 1 on */
+    int32_t kernel_ch;            /* 0 off, 1 on: NCCL's own stamps of its kernels, per channel */
     int32_t kernel_phases, chain; /* 0 off, 1 on */
-    char steps[64];       /* window of steps "N..M" or empty */
-    char step_range[128]; /* NVTX range that marks steps */
+    char chain_plugin[1024];      /* plugin to run behind ours; empty = the configured one */
+    char steps[64];               /* window of steps "N..M" or empty */
+    char step_range[128];         /* NVTX range that marks steps */
     int64_t flush_ms, finish_ms, exit_wait_ms, clock_window_ms;
     int32_t digest;    /* 1 = three lines at the end */
     char cupti[1024];  /* path of libcupti; empty = search */

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define HM_SONAME "libnccl-profiler-hindmost.so"
@@ -63,6 +64,19 @@ int hm_find_program(const char *below_prefix, char path_p[1024])
     return 0;
 }
 
+/* NCCL loads one plugin: one that was set for it runs behind ours (nccl-plugin/chain.h). "none"
+ * stays what it is. */
+static void take_plugin_place(void)
+{
+    const char *other = getenv("NCCL_PROFILER_PLUGIN");
+    const char *slash = other ? strrchr(other, '/') : NULL;
+    if (other && (strstr(slash ? slash : other, "hindmost") || !strcasecmp(other, "none")))
+        return;
+    if (other && *other)
+        setenv("HINDMOST_CHAIN_PLUGIN", other, 0);
+    setenv("NCCL_PROFILER_PLUGIN", HM_SONAME, 1);
+}
+
 __attribute__((constructor)) static void arrive(void)
 {
     /* HINDMOST=off is looked at before anything else */
@@ -93,7 +107,7 @@ __attribute__((constructor)) static void arrive(void)
         return;
     setenv("CUDA_INJECTION64_PATH", self_path, 0);
     setenv("NVTX_INJECTION64_PATH", self_path, 0);
-    setenv("NCCL_PROFILER_PLUGIN", HM_SONAME, 0);
+    take_plugin_place();
 }
 
 /* Until a CUPTI source is built in, there is none to start. */

@@ -30,7 +30,7 @@ uint64_t hm_kinds_wanted(const struct hm_config *config)
     if (!config->memory)
         kinds &= ~BIT(HM_EV_MEMORY);
     if (!config->proxy_steps)
-        kinds &= ~(BIT(HM_EV_PROXY_STEP) | BIT(HM_EV_NET));
+        kinds &= ~(BIT(HM_EV_PROXY_STEP) | BIT(HM_EV_PROXY_CTRL) | BIT(HM_EV_NET));
     if (!config->kernel_ch && !config->kernel_phases)
         kinds &= ~BIT(HM_EV_KERNEL_CH);
     return kinds;

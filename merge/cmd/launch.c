@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define SONAME "libnccl-profiler-hindmost.so"
@@ -130,8 +131,14 @@ hm_status_t hm_launch_vars(const struct hm_launch_args *args, int preload,
         add(&l, "CUDA_INJECTION64_PATH", library);
     if (!getenv("NVTX_INJECTION64_PATH"))
         add(&l, "NVTX_INJECTION64_PATH", library);
-    /* the bare name is found only by a process that has the library already */
-    if (!getenv("NCCL_PROFILER_PLUGIN"))
+    /* NCCL loads one plugin: one that was set runs behind ours. The bare name is found only by a
+     * process that has the library already. */
+    const char *other = getenv("NCCL_PROFILER_PLUGIN");
+    const char *slash = other ? strrchr(other, '/') : NULL;
+    int ours = other && (strstr(slash ? slash : other, "hindmost") || !strcasecmp(other, "none"));
+    if (other && *other && !ours && !args->chain_plugin && !getenv("HINDMOST_CHAIN_PLUGIN"))
+        add(&l, "HINDMOST_CHAIN_PLUGIN", other);
+    if (!ours)
         add(&l, "NCCL_PROFILER_PLUGIN", preload ? SONAME : library);
     return HM_OK;
 }

@@ -17,6 +17,7 @@
     X(kernel_ch, "kernel-ch", "on|off", "record NCCL's own kernel stamps, per channel")       \
     X(kernel_phases, "kernel-phases", "on|off", "the same per phase of a kernel (NCCL 2.31)") \
     X(chain, "chain", "on|off", "run an NCCL profiler plugin that was configured already")    \
+    X(chain_plugin, "chain-plugin", "FILE", "that plugin, instead of the configured one")     \
     X(steps, "steps", "N..M", "record these steps only")                                      \
     X(step_range, "step-range", "NAME", "NVTX range that marks a step")                       \
     X(flush_ms, "flush-ms", "MS", "time between flushes of the rank file")                    \
@@ -43,7 +44,7 @@ struct hm_launch_var {
     char name[64];
     const char *value;
 };
-enum { HM_LAUNCH_VARS = 32 };
+enum { HM_LAUNCH_VARS = 48 };
 /** Fills the variables that the recorder needs: HINDMOST_* from the options (checked), the three
  *  plugin variables where unset, LD_PRELOAD when `preload`. Strings are owned by the process. */
 hm_status_t hm_launch_vars(const struct hm_launch_args *args, int preload,

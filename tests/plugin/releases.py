@@ -69,7 +69,7 @@ def run(folder, release, env, args, with_=""):
                 HINDMOST_OUT=os.path.join(folder, "run"), HINDMOST_DIGEST="0",
                 VGPU_NCCL_TRUTH=os.path.join(folder, "truth"), VGPU_NCCL_NODES="2",
                 VGPU_NCCL_RELEASE=release, VGPU_NCCL_WITH=with_, CUDA_INJECTION64_PATH="",
-                HINDMOST_KERNELS="0", HINDMOST_CHAIN="0", HINDMOST_POOL="64M")
+                HINDMOST_KERNELS="0", HINDMOST_POOL="64M", HOME=folder)
     full.update(env)
     done = subprocess.run([JOB] + [str(a) for a in args], env=full, cwd=folder, timeout=170,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
