@@ -40,7 +40,7 @@ WAYS = {  # name: (variables, from which releases on it works, and in which it d
     "preload": ({"LD_PRELOAD": PATH}, 0, ()),
     "preload-link": ({"LD_PRELOAD": os.path.join(LIB, "libhindmost.so")}, 0, ()),
     "preload-again": ({"LD_PRELOAD": PATH, "NCCL_PROFILER_PLUGIN": PATH}, 0, ("2.27.3",)),
-    "static": ({"LD_PRELOAD": PATH, "NCCL_PROFILER_PLUGIN": "STATIC_PLUGIN"}, 0, ("2.27.3",)),
+    "static": ({"LD_PRELOAD": PATH, "NCCL_PROFILER_PLUGIN": "STATIC_PLUGIN"}, 0, ()),  # replaced
 }
 
 

@@ -54,12 +54,16 @@ probe_sh='while read -r l; do echo "$l"; done < /proc/$$/maps'
     grep -qx "NCCL_PROFILER_PLUGIN=libnccl-profiler-hindmost.so" with
 }
 
-@test "environ: what was set stays" {
+@test "environ: what was set stays, a plugin of NCCL behind ours" {
     export CUDA_INJECTION64_PATH=/a NVTX_INJECTION64_PATH=/b NCCL_PROFILER_PLUGIN=c
     LD_PRELOAD=$lib env >with
     grep -qx CUDA_INJECTION64_PATH=/a with
     grep -qx NVTX_INJECTION64_PATH=/b with
-    grep -qx NCCL_PROFILER_PLUGIN=c with
+    # NCCL loads one plugin: ours, which runs the other one
+    grep -qx NCCL_PROFILER_PLUGIN=libnccl-profiler-hindmost.so with
+    grep -qx HINDMOST_CHAIN_PLUGIN=c with
+    NCCL_PROFILER_PLUGIN=none LD_PRELOAD=$lib env >with
+    grep -qx NCCL_PROFILER_PLUGIN=none with
 }
 
 @test "HINDMOST=off: not even the variables" {
