@@ -151,3 +151,40 @@ hm_status_t hm_meta_read(hid_t file, struct hm_rank_meta *m, uint32_t *end_p,
     }
     return HM_OK;
 }
+
+int hm_rows_write(hid_t file, const uint64_t rows[HM_N_KINDS])
+{
+    hid_t g = group(file, "meta");
+    hsize_t n = HM_N_KINDS;
+    if (g < 0)
+        return -1;
+    hid_t space = H5Screate_simple(1, &n, NULL);
+    hid_t a = H5Acreate2(g, "rows", H5T_STD_U64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    int rc = a >= 0 && H5Awrite(a, H5T_NATIVE_UINT64, rows) >= 0 ? 0 : -1;
+    if (a >= 0)
+        H5Aclose(a);
+    if (space >= 0)
+        H5Sclose(space);
+    H5Gclose(g);
+    return rc;
+}
+
+int hm_rows_read(hid_t file, uint64_t rows_p[HM_N_KINDS])
+{
+    hid_t a = H5Aopen_by_name(file, "meta", "rows", H5P_DEFAULT, H5P_DEFAULT);
+    if (a < 0)
+        return -1;
+    hid_t space = H5Aget_space(a), type = H5Aget_type(a);
+    hsize_t n = 0;
+    int rc = -1;
+    if (space >= 0 && type >= 0 && H5Sget_simple_extent_ndims(space) == 1 &&
+        H5Sget_simple_extent_dims(space, &n, NULL) == 1 && n == HM_N_KINDS &&
+        H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == sizeof(*rows_p))
+        rc = H5Aread(a, H5T_NATIVE_UINT64, rows_p) >= 0 ? 0 : -1;
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    H5Aclose(a);
+    return rc;
+}

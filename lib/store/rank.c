@@ -193,7 +193,7 @@ hm_status_t hm_rank_open(const char *path, const struct hm_timemap map[HM_N_CLOC
     r->names = names;
     if (map)
         memcpy(r->map, map, sizeof(r->map));
-    hm_status_t s = hm_raw_open(path, &r->raw, what);
+    hm_status_t s = hm_raw_open(path, HM_RAW_LAZY, &r->raw, what);
     if (s) {
         hm_fail(s, path, "%s", what);
         free(r);

@@ -529,6 +529,10 @@ hm_status_t hm_rankfile_close(struct hm_rankfile *rf, enum hm_end why)
         rc |= write_defs(rf->file, k, &rf->def[k]);
     rc |= write_notes(rf->file, rf->note, rf->n_notes);
     rc |= hm_loss_write(rf->file, rf->lost);
+    uint64_t rows[HM_N_KINDS];
+    for (int k = 0; k < HM_N_KINDS; k++)
+        rows[k] = rf->table[k].rows;
+    rc |= hm_rows_write(rf->file, rows);
     /* the last thing: only now may a reader do without the tail */
     rc |= H5Fflush(rf->file, H5F_SCOPE_LOCAL);
     if (rc >= 0 && s == HM_OK)
@@ -597,7 +601,7 @@ hm_status_t hm_rankfile_finish(const char *path)
 {
     struct hm_raw *raw;
     char what[256] = "";
-    hm_status_t s = hm_raw_open(path, &raw, what);
+    hm_status_t s = hm_raw_open(path, HM_RAW_ALL, &raw, what);
     if (s)
         return hm_fail(s, path, "%s", what);
     if (!raw->unfinished) {

@@ -37,12 +37,10 @@ struct hm_chunk_index hm_chunk_index_of(const struct hm_event *sorted, uint32_t 
 }
 
 /* Reads a whole one-dimensional dataset of at most max rows as `type`; NULL = not there or odd. */
-static void *array_get(hid_t file, const char *path, hid_t type, size_t width, uint64_t max,
+static void *array_get(hid_t group, const char *name, hid_t type, size_t width, uint64_t max,
                        uint64_t *n_p)
 {
-    if (H5Lexists(file, path, H5P_DEFAULT) <= 0)
-        return NULL;
-    hid_t d = H5Dopen2(file, path, H5P_DEFAULT);
+    hid_t d = H5Dopen2(group, name, H5P_DEFAULT);
     if (d < 0)
         return NULL;
     hid_t space = H5Dget_space(d), have = H5Dget_type(d);
@@ -64,26 +62,23 @@ static void *array_get(hid_t file, const char *path, hid_t type, size_t width, u
     return p;
 }
 
-static int group_exists(hid_t file, const char *path)
+/* The group itself: opening what lies in it by a path would walk that path each time. < 0 = it is
+ * not there. */
+static hid_t group_open(hid_t file, const char *path)
 {
-    char part[128];
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-        if (H5Lexists(file, part, H5P_DEFAULT) <= 0)
-            return 0;
-    }
-    return H5Lexists(file, path, H5P_DEFAULT) > 0;
+    return H5Gopen2(file, path, H5P_DEFAULT);
 }
 
 static hm_status_t read_strings(hid_t file, struct hm_blobs *d)
 {
     uint64_t n = 0, n_present = 0, n_text = 0, used = 0;
-    if (!group_exists(file, "/def/string"))
+    hid_t group = group_open(file, "/def/string");
+    if (group < 0)
         return HM_OK;
-    uint32_t *len = array_get(file, "/def/string/len", H5T_NATIVE_UINT32, 4, MAX_DEFS, &n);
-    uint8_t *present =
-        array_get(file, "/def/string/present", H5T_NATIVE_UINT8, 1, MAX_DEFS, &n_present);
-    uint8_t *text = array_get(file, "/def/string/text", H5T_NATIVE_UINT8, 1, MAX_TEXT, &n_text);
+    uint32_t *len = array_get(group, "len", H5T_NATIVE_UINT32, 4, MAX_DEFS, &n);
+    uint8_t *present = array_get(group, "present", H5T_NATIVE_UINT8, 1, MAX_DEFS, &n_present);
+    uint8_t *text = array_get(group, "text", H5T_NATIVE_UINT8, 1, MAX_TEXT, &n_text);
+    H5Gclose(group);
     hm_status_t s = len && present && text && n == n_present ? HM_OK : HM_E_DATA;
     for (uint64_t i = 0; i < n && s == HM_OK; i++) {
         if (!present[i]) {
@@ -104,19 +99,17 @@ static hm_status_t read_strings(hid_t file, struct hm_blobs *d)
 
 static hm_status_t read_structs(hid_t file, const struct hm_def_table *t, struct hm_blobs *d)
 {
-    char path[128];
     uint64_t n = 0, n_col = 0;
-    if (!group_exists(file, t->path))
+    hid_t group = group_open(file, t->path);
+    if (group < 0)
         return HM_OK;
-    snprintf(path, sizeof(path), "%s/present", t->path);
-    uint8_t *present = array_get(file, path, H5T_NATIVE_UINT8, 1, MAX_DEFS, &n);
+    uint8_t *present = array_get(group, "present", H5T_NATIVE_UINT8, 1, MAX_DEFS, &n);
     uint8_t *rows = present ? calloc(n + 1, t->bytes) : NULL;
     hm_status_t s = rows ? HM_OK : HM_E_DATA;
     for (uint32_t m = 0; m < t->n_members && s == HM_OK; m++) {
         uint32_t width = hm_col_bytes(t->member[m].type);
-        snprintf(path, sizeof(path), "%s/%s", t->path, t->member[m].name);
-        uint8_t *col =
-            array_get(file, path, hm_h5_type(t->member[m].type), width, MAX_DEFS, &n_col);
+        uint8_t *col = array_get(group, t->member[m].name, hm_h5_type(t->member[m].type), width,
+                                 MAX_DEFS, &n_col);
         if (!col || n_col != n)
             s = HM_E_DATA;
         for (uint64_t i = 0; i < n && s == HM_OK; i++)
@@ -126,6 +119,7 @@ static hm_status_t read_structs(hid_t file, const struct hm_def_table *t, struct
     for (uint64_t i = 0; i < n && s == HM_OK; i++)
         s = present[i] ? hm_blobs_add(d, rows + i * t->bytes, t->bytes)
                        : hm_blobs_add(d, NULL, HM_BLOB_HOLE);
+    H5Gclose(group);
     free(present);
     free(rows);
     return s;
@@ -138,12 +132,14 @@ static void read_index(hid_t file, struct hm_raw_table *t)
     int64_t *col[4] = {NULL};
     uint64_t n_chunks = (t->rows + HM_CHUNK_ROWS - 1) / HM_CHUNK_ROWS, n = 0;
     snprintf(path, sizeof(path), "%s/index", t->table->path);
-    int ok = group_exists(file, path);
+    hid_t group = group_open(file, path);
+    int ok = group >= 0;
     for (int c = 0; c < 4 && ok; c++) {
-        snprintf(path, sizeof(path), "%s/index/%s", t->table->path, name[c]);
-        col[c] = array_get(file, path, H5T_NATIVE_INT64, 8, MAX_DEFS, &n);
+        col[c] = array_get(group, name[c], H5T_NATIVE_INT64, 8, MAX_DEFS, &n);
         ok = col[c] && n == n_chunks;
     }
+    if (group >= 0)
+        H5Gclose(group);
     t->index = ok ? calloc(n_chunks + 1, sizeof(*t->index)) : NULL;
     for (uint64_t i = 0; t->index && i < n_chunks; i++)
         t->index[i] = (struct hm_chunk_index){col[0][i], col[1][i], col[2][i], col[3][i]};
@@ -154,21 +150,21 @@ static void read_index(hid_t file, struct hm_raw_table *t)
 /* Opens the columns of a table; each must be what hm_h5_column_create() makes. */
 static hm_status_t open_table(hid_t file, struct hm_raw_table *t)
 {
-    char path[128];
-    if (!group_exists(file, t->table->path))
+    hid_t group = group_open(file, t->table->path);
+    if (group < 0)
         return HM_OK;
     hm_status_t s = HM_OK;
+    uint64_t told = t->rows;
     for (uint32_t c = 0; c < t->table->n_cols; c++)
         t->col[c] = H5I_INVALID_HID;
     t->open = 1;
     for (uint32_t c = 0; c < t->table->n_cols && s == HM_OK; c++) {
         const struct hm_column *col = &t->table->col[c];
-        snprintf(path, sizeof(path), "%s/%s", t->table->path, col->name);
-        if (H5Lexists(file, path, H5P_DEFAULT) <= 0) {
+        hid_t d = t->col[c] = H5Dopen2(group, col->name, H5P_DEFAULT);
+        if (d < 0 && H5Lexists(group, col->name, H5P_DEFAULT) <= 0) {
             s = c < 5 ? HM_E_DATA : HM_OK; /* an older file may lack a later column */
             continue;
         }
-        hid_t d = t->col[c] = H5Dopen2(file, path, H5P_DEFAULT);
         hid_t space = d < 0 ? d : H5Dget_space(d), type = d < 0 ? d : H5Dget_type(d),
               create = d < 0 ? d : H5Dget_create_plist(d);
         hsize_t rows = 0, chunk = 0;
@@ -185,6 +181,26 @@ static hm_status_t open_table(hid_t file, struct hm_raw_table *t)
         H5Tclose(type);
         H5Sclose(space);
     }
+    H5Gclose(group);
+    return s == HM_OK && t->rows < told ? HM_E_DATA : s; /* the head told of more */
+}
+
+/* Opens a table that waits. */
+static hm_status_t table_ready(struct hm_raw *raw, struct hm_raw_table *t)
+{
+    if (!t->waits)
+        return HM_OK;
+    t->waits = 0;
+    hm_h5_lock();
+    uint64_t rows = t->rows;
+    hm_status_t s = open_table(raw->file, t);
+    if (s == HM_OK && !t->open && rows)
+        s = HM_E_DATA; /* the head told of rows, and there is no table */
+    if (s == HM_OK && rows)
+        read_index(raw->file, t);
+    hm_h5_unlock();
+    if (s)
+        t->rows = 0;
     return s;
 }
 
@@ -287,7 +303,8 @@ static hm_status_t read_tail(struct hm_raw *raw, const char *path)
     return s;
 }
 
-hm_status_t hm_raw_open(const char *path, struct hm_raw **raw_p, char what[256])
+hm_status_t hm_raw_open(const char *path, enum hm_raw_part part, struct hm_raw **raw_p,
+                        char what[256])
 {
     struct hm_raw *raw = calloc(1, sizeof(*raw));
     if (!raw)
@@ -322,20 +339,31 @@ hm_status_t hm_raw_open(const char *path, struct hm_raw **raw_p, char what[256])
                   ? "written by another version of the format; use that version of hindmost"
                   : "its head is damaged";
     }
+    raw->unfinished = raw->end == HM_END_OPEN;
+    uint64_t rows[HM_N_KINDS];
+    if (raw->unfinished || (s == HM_OK && hm_rows_read(raw->file, rows)))
+        part = HM_RAW_ALL;
     for (uint32_t i = 0; i < hm_n_tables && s == HM_OK; i++) {
         struct hm_raw_table *t = &raw->table[hm_tables[i].kind];
         t->table = &hm_tables[i];
-        s = open_table(raw->file, t);
+        if (part != HM_RAW_ALL) {
+            t->rows = rows[hm_tables[i].kind];
+            t->waits = 1;
+            s = t->rows <= MAX_ROWS ? HM_OK : HM_E_DATA;
+        } else {
+            s = open_table(raw->file, t);
+        }
         why = "a table is damaged";
     }
-    raw->unfinished = raw->end == HM_END_OPEN;
     for (int k = 0; k < HM_N_DEFS && s == HM_OK && !raw->unfinished; k++) {
+        if (part == HM_RAW_HEAD && k != HM_DEF_TRACK && k != HM_DEF_COMM)
+            continue;
         s = k == HM_DEF_STRING ? read_strings(raw->file, &raw->def[k])
                                : read_structs(raw->file, &hm_def_tables[k], &raw->def[k]);
         why = "its definitions are damaged";
     }
     for (int k = 0; k < HM_N_KINDS && s == HM_OK && !raw->unfinished; k++)
-        if (raw->table[k].rows)
+        if (raw->table[k].rows && !raw->table[k].waits)
             read_index(raw->file, &raw->table[k]);
     hm_h5_unlock();
     if (s == HM_OK && raw->unfinished) {
@@ -378,7 +406,7 @@ static uint32_t h5_chunks(const struct hm_raw_table *t)
     return (uint32_t)((t->rows + HM_CHUNK_ROWS - 1) / HM_CHUNK_ROWS);
 }
 
-void hm_raw_walk(const struct hm_raw *raw)
+void hm_raw_walk(struct hm_raw *raw)
 {
     hm_h5_lock();
     for (int k = 0; k < HM_N_KINDS; k++) {
@@ -404,10 +432,10 @@ uint64_t hm_raw_n_rows(const struct hm_raw *raw, uint8_t kind)
     return raw->table[kind].rows + raw->table[kind].n_tail;
 }
 
-int hm_raw_index(const struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm_chunk_index *x_p)
+int hm_raw_index(struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm_chunk_index *x_p)
 {
-    const struct hm_raw_table *t = &raw->table[kind];
-    if (!t->index || i >= h5_chunks(t))
+    struct hm_raw_table *t = &raw->table[kind];
+    if (table_ready(raw, t) || !t->index || i >= h5_chunks(t))
         return 0;
     *x_p = t->index[i];
     return 1;
@@ -417,6 +445,9 @@ hm_status_t hm_raw_chunk(struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm
                          uint32_t *n_p)
 {
     struct hm_raw_table *t = &raw->table[kind];
+    hm_status_t ready = table_ready(raw, t);
+    if (ready)
+        return ready;
     uint32_t n_h5 = h5_chunks(t);
     if (i >= n_h5) {
         uint64_t first = (uint64_t)(i - n_h5) * HM_CHUNK_ROWS;

@@ -21,7 +21,7 @@ struct hm_raw_table {
     const struct hm_table *table; /* NULL: no such kind */
     uint64_t rows;                /* usable rows in HDF5 */
     hid_t col[HM_MAX_COLS];
-    int open;
+    int open, waits; /* columns are open; they and the index are opened when first asked for */
     struct hm_chunk_index *index; /* [chunks in HDF5], NULL = none stored */
     struct hm_event *tail;        /* rows after those */
     uint64_t n_tail, cap_tail, committed;
@@ -38,11 +38,19 @@ struct hm_raw {
 };
 
 struct hm_chunk_index hm_chunk_index_of(const struct hm_event *sorted, uint32_t n);
+/** How much of a finished file is opened at once: opening its 200 datasets costs 5 ms. An unfinished
+ *  one is always opened whole. */
+enum hm_raw_part {
+    HM_RAW_ALL,  /* so that what is damaged is found */
+    HM_RAW_LAZY, /* all definitions; tables when they are asked for */
+    HM_RAW_HEAD  /* numbers of rows; definitions of tracks and communicators */
+};
 /** HM_OK, HM_E_IO, HM_E_DATA, HM_E_VERSION, HM_E_NOMEM; what_p [256] in words. */
-hm_status_t hm_raw_open(const char *path, struct hm_raw **raw_p, char what_p[256]);
+hm_status_t hm_raw_open(const char *path, enum hm_raw_part part, struct hm_raw **raw_p,
+                        char what_p[256]);
 void hm_raw_close(struct hm_raw *raw);
 /** Has HDF5 look up every chunk of every column, reading none. */
-void hm_raw_walk(const struct hm_raw *raw);
+void hm_raw_walk(struct hm_raw *raw);
 /** Chunks of a kind, those of the tail included. */
 uint32_t hm_raw_n_chunks(const struct hm_raw *raw, uint8_t kind);
 uint64_t hm_raw_n_rows(const struct hm_raw *raw, uint8_t kind);
@@ -50,6 +58,6 @@ uint64_t hm_raw_n_rows(const struct hm_raw *raw, uint8_t kind);
 hm_status_t hm_raw_chunk(struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm_event *ev,
                          uint32_t *n_p);
 /** The stored index of chunk i, 0 = there is none. */
-int hm_raw_index(const struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm_chunk_index *x_p);
+int hm_raw_index(struct hm_raw *raw, uint8_t kind, uint32_t i, struct hm_chunk_index *x_p);
 
 #endif

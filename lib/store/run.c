@@ -28,11 +28,12 @@ struct head { /* what the run needs of one file */
     uint32_t n_comms;
 };
 
-static hm_status_t head_read(const char *path, struct head *h, char what[256])
+static hm_status_t head_read(const char *path, enum hm_raw_part part, struct head *h,
+                             char what[256])
 {
     struct hm_raw *raw;
     memset(h, 0, sizeof(*h)); /* a file that was left out may have used it */
-    hm_status_t s = hm_raw_open(path, &raw, what);
+    hm_status_t s = hm_raw_open(path, part, &raw, what);
     if (s)
         return s;
     h->meta = raw->meta;
@@ -411,11 +412,12 @@ hm_status_t hm_run_open(const char *path, int wait_ms, struct hm_run *run_p)
     }
     for (size_t i = 0; i < n_files && s == HM_OK; i++) {
         char what[256] = "";
-        if (bad[i]) {
+        if (bad[i] == HM_SHIELD_DEADLY) {
             hm_run_problem(&run, base_name(file[i]), "damaged: HDF5 cannot read it");
             continue;
         }
-        hm_status_t r = head_read(file[i], &h[n], what);
+        hm_status_t r =
+            head_read(file[i], bad[i] == HM_SHIELD_FAULTY ? HM_RAW_ALL : HM_RAW_HEAD, &h[n], what);
         if (r == HM_E_NOMEM)
             s = r;
         else if (r)

@@ -9,10 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Opens each file in a child as hm_raw_open() does and walks the index of every chunk. bad_p[i] =
- * 1: the child died of file i or spent over 20 s on it; 0: opening it here is safe (it may still
- * fail with a reason). Without a process to be had all are 0. Call before other threads run. Cost:
- * one fork, one more for each bad file, and a second reading of the files' structure. */
+/** What the child met. */
+enum hm_shield {
+    HM_SHIELD_FAULTY, /* opening it whole is safe, but fails with a reason; or nobody tried */
+    HM_SHIELD_GOOD,
+    HM_SHIELD_DEADLY /* it died of the file, or spent over 20 s on it */
+};
+/** Opens each file whole in a child, as hm_raw_open() does, and walks the index of every chunk. As
+ *  many children as there are processors, at most 8, each with files of its own. Call before other
+ *  threads run. Cost: a fork a child, one more for each deadly file, and a second reading of the
+ *  files' structure. */
 void hm_shield_try(char *const path[], size_t n, uint8_t bad_p[]);
 
 #endif
