@@ -49,7 +49,8 @@ struct comm_state {
     uint32_t id;
     struct hm_join_comm c;
     int known;
-    uint32_t seq;
+    uint32_t seq, n_open; /* n_open: operations of the last launches, none of which ran */
+    int64_t open_ns;
 };
 struct pair_state {
     uint64_t key;
@@ -432,6 +433,29 @@ static void free_ops(struct launch *l)
     l->n_ops = l->cap_ops = 0;
 }
 
+static uint32_t n_collectives(const struct op *op, size_t n, uint32_t comm)
+{
+    uint32_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        k += op[i].comm == comm && !is_p2p(&op[i]);
+    return k;
+}
+
+/* The last launches of a communicator that never ran: what a hang looks like. */
+static void note_open(struct hm_join *j, const struct launch *l, int present)
+{
+    struct comm_state *cs = comm_of(j, l->comm);
+    if (!cs)
+        return;
+    if (present) {
+        cs->n_open = 0;
+        return;
+    }
+    if (!cs->n_open)
+        cs->open_ns = l->host_ns;
+    cs->n_open += n_collectives(l->op, l->n_ops, l->comm);
+}
+
 static hm_status_t settle(struct hm_join *j, struct launch *l)
 {
     int present = l->has_kernel || !j->expect_kernels;
@@ -450,6 +474,7 @@ static hm_status_t settle(struct hm_join *j, struct launch *l)
         a.confidence = HM_JOIN_EXTERNAL;
         j->stats.n_lone_launches += (uint64_t)!present;
     }
+    note_open(j, l, present);
     hm_status_t s =
         emit(j, a, l->op, l->n_ops, l->comm, l->has_kernel ? l->k.device : HM_NO_ID, present);
     free_ops(l);
@@ -890,6 +915,8 @@ hm_status_t hm_join_event(struct hm_join *j, const struct hm_event *ev)
         return HM_OK;
     if (ev->t_ns > j->now_ns)
         j->now_ns = ev->t_ns;
+    if (ev->kind == HM_EV_KERNEL && ev->dur_ns == HM_DUR_OPEN)
+        return HM_OK; /* still running at the end: nobody has left this one */
     hm_status_t s = HM_OK;
     switch (ev->kind) {
     case HM_EV_KERNEL:
@@ -939,6 +966,23 @@ hm_status_t hm_join_end(struct hm_join *j)
     }
     j->now_ns = INT64_MAX;
     return s;
+}
+
+uint32_t hm_join_open(struct hm_join *j, uint32_t comm, int64_t *since_ns_p)
+{
+    struct comm_state *cs = j->rule == RULE_LAUNCHES && j->expect_kernels ? comm_of(j, comm) : NULL;
+    if (!cs)
+        return HM_NO_ID;
+    uint32_t n = cs->n_open;
+    int64_t since = cs->open_ns;
+    for (size_t i = 0; i < j->n_calls; i++) { /* called, and not even launched */
+        if (!n_collectives(&j->call[i], 1, comm))
+            continue;
+        since = n ? since : j->call[i].t_ns;
+        n++;
+    }
+    *since_ns_p = since;
+    return n;
 }
 
 void hm_join_stats(const struct hm_join *j, struct hm_join_stats *stats_p)

@@ -54,6 +54,10 @@ hm_status_t hm_join_end(struct hm_join *join);
 /** Takes finished arrivals in start order; v.device and v.step are filled (step = HM_NO_ID),
  *  worker is not. Returns how many; 0 = none at present. */
 size_t hm_join_take(struct hm_join *join, struct hm_part *part_p, size_t cap);
+/** After hm_join_end(): how many collectives of a communicator (run-wide id) were called last and
+ *  never ran, and when the first of these was called. HM_NO_ID = not known: no kernels, or no
+ *  launches to tie them by. */
+uint32_t hm_join_open(struct hm_join *join, uint32_t comm, int64_t *since_ns_p);
 void hm_join_stats(const struct hm_join *join, struct hm_join_stats *stats_p);
 void hm_join_destroy(struct hm_join *join);
 

@@ -88,6 +88,7 @@ void hm_judge_destroy(struct hm_judge *j)
     free(j->late);
     free(j->cause_ns);
     free(j->dim_ns);
+    hm_mismatch_clear(&j->mismatches);
     for (uint32_t i = 0; i < j->n_own_members; i++)
         free(j->own_members[i]);
     free(j->own_members);
@@ -232,6 +233,9 @@ hm_status_t hm_judge_window(struct hm_judge *j, const struct hm_window *w)
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     for (size_t i = 0; i < w->n_launches; i++) {
         const struct hm_launch *l = &w->launch[i];
+        hm_status_t st = hm_mismatch_launch(&j->mismatches, l, w->part + l->i_part);
+        if (st != HM_OK)
+            return st;
         uint32_t first = (uint32_t)j->n_parts, i_launch = (uint32_t)j->n_launches++;
         struct hm_jlaunch *q = &j->launch[i_launch];
         *q = (struct hm_jlaunch){.comm = l->comm,
@@ -405,6 +409,8 @@ hm_status_t hm_judge_result(struct hm_judge *j, struct hm_result *result_p)
     if (st == HM_OK)
         st = hm_judge_quality(j, result_p);
     if (st == HM_OK)
+        st = hm_judge_stuck(j, result_p);
+    if (st == HM_OK && !result_p->n_rows[HM_T_finding]) /* a stuck run has no other culprit */
         st = hm_judge_verdict(j, result_p);
     if (st == HM_OK)
         st = hm_judge_tables(j, result_p);

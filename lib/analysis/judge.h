@@ -7,6 +7,7 @@
 #ifndef HM_ANALYSIS_JUDGE_H
 #define HM_ANALYSIS_JUDGE_H
 
+#include "analysis/hang.h"
 #include "analysis/health.h"
 #include "analysis/result.h"
 #include "analysis/roles.h"
@@ -21,7 +22,11 @@ struct hm_judge_in {
     uint32_t arrival_source;                      /* enum hm_arrival_source, the weakest used */
     const char *step_source;                      /* "marks|nvtx|repetition|none" */
     uint32_t n_steps, n_skipped;
-    const struct hm_mesh *mesh; /* NULL = none given */
+    const struct hm_mesh *mesh;   /* NULL = none given */
+    struct hm_progress *progress; /* [n_progress], sorted by the judge */
+    size_t n_progress;
+    const struct hm_alive *alive; /* [run->n_workers], NULL when n_progress is 0 */
+    uint32_t n_graph_ranks;       /* ranks whose collectives run inside graphs, unseen */
 };
 struct hm_judge;
 hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judge_p);

@@ -3,6 +3,7 @@
 #define HM_ANALYSIS_JUDGE_INSIDE_H
 
 #include "analysis/judge.h"
+#include "analysis/mismatch.h"
 #include "analysis/roles.h"
 
 /* From here on a clock bound says that the clocks were never compared. */
@@ -63,6 +64,7 @@ struct hm_judge {
     struct hm_jworker *worker;
     size_t n_parts, cap_parts, n_launches, cap_launches, n_steps, cap_steps;
     uint32_t n_workers, n_skipped;
+    struct hm_mismatches mismatches;
     uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
     int64_t *late;                                /* [n_workers][n_steps] own lateness per step */
     int64_t *dim_ns;         /* [n_workers][HM_N_DIMS] in which dimension it was found */
@@ -132,6 +134,10 @@ struct hm_control {
 };
 hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned from_block,
                              struct hm_control *control_p);
+/** Hangs and mismatches, which come before any straggler. */
+hm_status_t hm_judge_stuck(struct hm_judge *j, struct hm_result *result);
+/** "AllReduce"; func below HM_NCCL_N_FUNCS. */
+const char *hm_nccl_func_name(unsigned func);
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 /** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */

@@ -69,7 +69,13 @@ hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *r)
                               "suspect, arrivals are taken from durations",
                               (double)j->shift_max_ns / 1e3));
     }
-    if (run->n_workers > 1 && !j->n_sync) {
+    if (j->in.n_graph_ranks) {
+        limited = 1;
+        ok &= problem(r, "collectives",
+                      hm_text("communication of %u ranks runs inside CUDA graphs: it needs kernel "
+                              "records, and there are none",
+                              j->in.n_graph_ranks));
+    } else if (run->n_workers > 1 && !j->n_sync) {
         limited = 1;
         ok &= problem(r, "collectives",
                       strdup("no collective was seen on two ranks: ranks cannot be compared"));

@@ -162,7 +162,7 @@ static int by_op(const void *x, const void *y)
     return (p->launch > q->launch) - (p->launch < q->launch);
 }
 
-static const char *func_name(unsigned func)
+const char *hm_nccl_func_name(unsigned func)
 {
     static const char *const name[HM_NCCL_N_FUNCS] = {
         "Unknown", "AllReduce", "AllGather", "ReduceScatter", "Broadcast",
@@ -194,7 +194,7 @@ static hm_status_t op_row(struct hm_judge *j, struct hm_result *r, const struct 
     if (!t)
         return no_memory();
     t->comm = v[0].comm;
-    t->func = strdup(func_name(v[0].func));
+    t->func = strdup(hm_nccl_func_name(v[0].func));
     const struct hm_comm_use *u = &j->use[j->launch[v[0].launch].i_use];
     const char *dim = hm_dim_name((enum hm_dim)u->dim);
     t->dim = dim ? strdup(dim) : NULL;

@@ -210,6 +210,10 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct w
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *r)
 {
     const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
+    if (j->in.n_graph_ranks)
+        return hm_words_none(j, r, "insufficient", -1,
+                             strdup("cannot say: communication runs inside CUDA graphs; a graph's "
+                                    "replays are seen in kernel records only, and there are none"));
     if (!j->n_steps)
         return hm_words_none(j, r, "insufficient", -1, strdup("cannot say: no steps were found"));
     if (j->n_workers < 2)

@@ -18,6 +18,14 @@ struct collect {
     struct hm_steps *steps[64];
     uint32_t first_worker, n_workers, i_rank;
     struct rows rows[64];
+    struct { /* communicators of this rank, as its calls name them */
+        uint32_t id;
+        size_t progress;
+    } comm[256];
+    uint32_t n_comms;
+    uint8_t call_kind; /* what tells of calls: NCCL_CALL, else NCCL_COLL */
+    uint32_t n_in_graph;
+    struct hm_alive alive;
     int64_t t0_ns, t1_ns;
     int64_t gpu0_ns[64], gpu1_ns[64]; /* first and last device operation of a worker */
 };
@@ -137,6 +145,69 @@ static hm_status_t take_rows(struct collect *c, struct hm_join *join)
     return s;
 }
 
+/* How far the rank got: calls by communicator, the last sign of life, what never ended. */
+static hm_status_t keep_progress(struct collect *c, const struct hm_event *ev,
+                                 struct hm_engine_rank *x)
+{
+    struct hm_engine_more *m = c->e->more;
+    int host = ev->kind != HM_EV_KERNEL && ev->kind != HM_EV_MEMCPY && ev->kind != HM_EV_MEMSET;
+    if (ev->flags & (HM_EVF_BAD_TIME | HM_EVF_NO_TIME))
+        return HM_OK;
+    if (host && ev->t_ns > c->alive.last_ns)
+        c->alive.last_ns = ev->t_ns;
+    if (ev->kind == HM_EV_RANGE && ev->dur_ns == HM_DUR_OPEN && ev->t_ns >= c->alive.mark_ns) {
+        c->alive.mark_ns = ev->t_ns;
+        c->alive.in = ev->u.range.name;
+    }
+    if (ev->kind != c->call_kind)
+        return HM_OK;
+    if (ev->flags & HM_EVF_GRAPH) { /* captured: told once, whatever the replays */
+        c->n_in_graph++;
+        return HM_OK;
+    }
+    uint32_t i = 0;
+    while (i < c->n_comms && c->comm[i].id != ev->u.op.comm)
+        i++;
+    if (i == c->n_comms) {
+        struct hm_join_comm jc;
+        if (i == sizeof(c->comm) / sizeof(c->comm[0]) || !comm_of(x, ev->u.op.comm, &jc))
+            return HM_OK;
+        if (m->n_progress == m->cap_progress) {
+            size_t cap = m->cap_progress ? 2 * m->cap_progress : 64;
+            struct hm_progress *p = realloc(m->progress, cap * sizeof(*p));
+            if (!p)
+                return HM_E_NOMEM;
+            m->progress = p;
+            m->cap_progress = cap;
+        }
+        m->progress[m->n_progress] = (struct hm_progress){
+            .comm = jc.key,
+            .worker =
+                c->first_worker + (jc.device == HM_NO_ID ? 0 : worker_of_device(c, jc.device)),
+            .n_members = jc.n_ranks,
+            .n_open = HM_NO_ID};
+        c->comm[c->n_comms].id = ev->u.op.comm;
+        c->comm[c->n_comms++].progress = m->n_progress++;
+    }
+    hm_progress_event(&m->progress[c->comm[i].progress], ev);
+    return HM_OK;
+}
+
+static void end_progress(struct collect *c, const struct hm_rank_info *info, struct hm_join *join)
+{
+    struct hm_engine_more *m = c->e->more;
+    for (uint32_t i = 0; i < c->n_comms; i++) {
+        struct hm_progress *p = &m->progress[c->comm[i].progress];
+        p->n_open = hm_join_open(join, c->comm[i].id, &p->open_ns);
+    }
+    c->alive.left = info->end == HM_END_CLEAN || info->end == HM_END_NO_MPI_FINALIZE ? HM_LEFT_CLEAN
+                    : info->end == HM_END_DIED                                       ? HM_LEFT_DIED
+                                               : HM_LEFT_STOPPED;
+    for (uint32_t w = 0; w < c->n_workers; w++)
+        m->alive[c->first_worker + w] = c->alive;
+    m->n_graph_ranks += c->n_in_graph && !info->rows[HM_EV_KERNEL];
+}
+
 static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_join *join)
 {
     struct hm_batch b;
@@ -164,6 +235,8 @@ static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_j
                 if (ev->t_ns + ev->dur_ns > c->gpu1_ns[w])
                     c->gpu1_ns[w] = ev->t_ns + ev->dur_ns;
             }
+            if (s == HM_OK)
+                s = keep_progress(c, ev, &x);
             if (s == HM_OK)
                 s = hm_join_event(join, ev);
         }
@@ -241,12 +314,16 @@ static hm_status_t store_rows(struct collect *c)
 static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
 {
     (void)ctx;
-    struct collect c = {.e = e, .t0_ns = INT64_MAX, .t1_ns = INT64_MIN};
+    struct collect c = {.e = e,
+                        .t0_ns = INT64_MAX,
+                        .t1_ns = INT64_MIN,
+                        .alive = {.last_ns = INT64_MIN, .mark_ns = INT64_MIN, .in = HM_NO_ID}};
     struct hm_join *join = NULL;
     while (c.i_rank < e->run.n_present && (uint32_t)e->run.rank[c.i_rank].rank != rank)
         c.i_rank++;
     struct hm_rank_info *info = &e->run.rank[c.i_rank];
     c.first_worker = hm_engine_first_worker(e, c.i_rank);
+    c.call_kind = info->rows[HM_EV_NCCL_CALL] ? HM_EV_NCCL_CALL : HM_EV_NCCL_COLL;
     while (c.n_workers < 64 && c.first_worker + c.n_workers < e->run.n_workers &&
            e->run.worker[c.first_worker + c.n_workers].rank == rank)
         c.n_workers++;
@@ -276,8 +353,10 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
         s = hm_steps_create(&c.steps[w]);
     if (s == HM_OK)
         s = read_events(&c, r, join);
-    if (s == HM_OK)
+    if (s == HM_OK) {
+        end_progress(&c, info, join);
         s = store_rows(&c);
+    }
     if (s == HM_OK) {
         struct hm_join_stats stats;
         hm_join_stats(join, &stats);

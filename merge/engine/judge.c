@@ -141,6 +141,10 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
                              .clock_error_ns = m->error_max_ns,
                              .arrival_source = e->more->source,
                              .step_source = e->more->step_source,
+                             .progress = e->more->progress,
+                             .n_progress = e->more->n_progress,
+                             .alive = e->more->alive,
+                             .n_graph_ranks = e->more->n_graph_ranks,
                              .n_steps = most - skip,
                              .n_skipped = skip};
     struct hm_judge *judge;

@@ -33,7 +33,11 @@ struct hm_engine_more {
     uint32_t n_comms;
     struct hm_lone_comm *lone;
     size_t n_lone;
-    uint8_t *bad; /* [n_workers] the file turned out to be damaged: left out */
+    struct hm_progress *progress; /* how far each worker got on each communicator */
+    size_t n_progress, cap_progress;
+    struct hm_alive *alive; /* [n_workers] */
+    uint32_t n_graph_ranks; /* ranks whose collectives run inside graphs, without kernel records */
+    uint8_t *bad;           /* [n_workers] the file turned out to be damaged: left out */
     int collecting;
     int64_t first_step, last_step;                   /* windows of other steps are left out */
     uint32_t has_first, has_last, n_has, n_selected; /* steps of the run; windows there and kept */

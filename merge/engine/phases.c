@@ -28,8 +28,9 @@ hm_status_t hm_engine_open(struct hm_team *team, const char *path, struct hm_eng
         e->more->domain_of_worker = calloc(n, sizeof(uint32_t));
         e->more->bad = calloc(n, 1);
         e->more->health = calloc(n, sizeof(*e->more->health));
+        e->more->alive = calloc(n, sizeof(*e->more->alive));
         s = e->more->window && e->more->n_windows && e->more->domain_of_worker && e->more->bad &&
-                    e->more->health
+                    e->more->health && e->more->alive
                 ? HM_OK
                 : HM_E_NOMEM;
         for (uint32_t w = 0; s == HM_OK && w < n; w++)
@@ -95,6 +96,8 @@ void hm_engine_close(struct hm_engine *e)
         free(e->more->rough);
         free(e->more->bad);
         free(e->more->health);
+        free(e->more->alive);
+        free(e->more->progress);
         if (e->more->align)
             hm_align_free(e->more->align);
         hm_result_clear(&e->more->result);

@@ -267,6 +267,8 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     table(&j, "health", r, HM_T_health);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
+    table(&j, "hangs", r, HM_T_hang);
+    table(&j, "mismatches", r, HM_T_mismatch);
     if (full) {
         table(&j, "step", r, HM_T_step);
         struct full f = {&j, run, r};
