@@ -173,9 +173,9 @@ static hm_status_t hang_finding(struct hm_judge *j, struct hm_result *r, const s
                           list, func_of(h->sig.func), h->seq, h->comm, seconds(h->age_ns));
     for (size_t i = 0; i < g->n && i < 4; i++)
         say_hang(f, j, &g->hang[i]);
-    if (first)
+    if (first && g->n_roots)
         hm_list_add(&f->evidence, "%s", first);
-    for (size_t i = 1; i < n && i < 4; i++) {
+    for (size_t i = 1; g->n_roots && i < n && i < 4; i++) {
         const char *ignored;
         char *s = fate(j, who[i], &ignored);
         if (s)
@@ -243,6 +243,14 @@ static hm_status_t mismatch_finding(struct hm_judge *j, struct hm_result *r, uin
                   : hm_text("mismatch: rank%s %s call%s %s than the others as #%u of communicator "
                             "%016" PRIx64,
                             n > 1 ? "s" : "", list, n > 1 ? "" : "s", what, seq, comm);
+    /* the rows of these ranks were added last */
+    uint32_t n_rows = r->n_rows[HM_T_mismatch], from = n_rows > n ? n_rows - (uint32_t)n : 0;
+    for (uint32_t i = from; i < n_rows && i < from + 4; i++) {
+        const struct hm_out_mismatch *m = hm_result_row(r, HM_T_mismatch, i);
+        hm_list_add(&f->evidence,
+                    m->majority ? "rank %lld calls %s; most call %s" : "rank %lld calls %s%s",
+                    (long long)m->rank, m->got ? m->got : "", m->majority ? m->majority : "");
+    }
     if (shift)
         hm_list_add(&f->evidence, "%s", shift);
     hm_list_add(&f->evidence,
