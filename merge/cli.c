@@ -41,6 +41,16 @@ static void print_commands(FILE *f)
     fprintf(f, "\n`hindmost COMMAND --help` tells more; `hindmost --version` the version.\n");
 }
 
+/* Names of settings are written with '_' in tables and files, with '-' on the command line. */
+static const char *shown(const char *name, char text_p[40])
+{
+    size_t i = 0;
+    for (; name[i] && i < 39; i++)
+        text_p[i] = name[i] == '_' ? '-' : name[i];
+    text_p[i] = 0;
+    return text_p;
+}
+
 static void print_help(const struct hm_command *c)
 {
     printf("usage: hindmost %s%s %s\n\n%s\n", c->name, c->n_opts ? " [OPTIONS]" : "", c->args,
@@ -49,10 +59,10 @@ static void print_help(const struct hm_command *c)
         printf("\noptions:\n");
     for (uint32_t i = 0; i < c->n_opts; i++) {
         const struct hm_option *o = &c->opt[i];
-        char name[80];
-        int n =
-            snprintf(name, sizeof(name), "%c%c --%s%s%s", o->letter ? '-' : ' ',
-                     o->letter ? o->letter : ' ', o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+        char name[80], word[40];
+        int n = snprintf(name, sizeof(name), "%c%c --%s%s%s", o->letter ? '-' : ' ',
+                         o->letter ? o->letter : ' ', shown(o->name, word), o->arg ? " " : "",
+                         o->arg ? o->arg : "");
         if (n < 0)
             return;
         printf("  %-28s %s\n", name, o->help);
@@ -63,8 +73,9 @@ static void print_help(const struct hm_command *c)
 
 static const struct hm_option *find_option(const struct hm_command *c, const char *name, size_t len)
 {
+    char word[40];
     for (uint32_t i = 0; i < c->n_opts; i++)
-        if (strlen(c->opt[i].name) == len && !strncmp(c->opt[i].name, name, len))
+        if (strlen(shown(c->opt[i].name, word)) == len && !strncmp(word, name, len))
             return &c->opt[i];
     return NULL;
 }
@@ -144,12 +155,13 @@ static hm_status_t parse(const struct hm_command *c, void *args, int *argc, char
                 value = a + 2;
         }
         if (!o) {
+            char word[40], nearest[40];
             const char *near = NULL;
             unsigned least = 3;
             for (uint32_t k = 0; k < c->n_opts && a[1] == '-'; k++)
-                if (hm_text_distance(a + 2, c->opt[k].name) < least) {
-                    least = hm_text_distance(a + 2, c->opt[k].name);
-                    near = c->opt[k].name;
+                if (hm_text_distance(a + 2, shown(c->opt[k].name, word)) < least) {
+                    least = hm_text_distance(a + 2, word);
+                    near = shown(c->opt[k].name, nearest);
                 }
             return hm_fail(HM_E_USAGE, c->name, "no option %s; %s%s%s", a,
                            near ? "did you mean --" : "see hindmost ", near ? near : c->name,

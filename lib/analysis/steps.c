@@ -42,6 +42,11 @@ static hm_status_t take_mark(struct hm_steps *s, const struct hm_event *ev)
             s->mark[s->n - 1].end_ns = ev->t_ns;
         return HM_OK;
     }
+    if (ev->u.step.shut) { /* outside the window of the recording: no step to analyse */
+        if (s->n && s->mark[s->n - 1].end_ns == INT64_MAX)
+            s->mark[s->n - 1].end_ns = ev->t_ns;
+        return HM_OK;
+    }
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 256;
         struct mark *p = realloc(s->mark, cap * sizeof(*p));

@@ -230,6 +230,11 @@ static hm_status_t apply(struct hm_config *config, uint8_t origin_p[], const cha
     return HM_OK;
 }
 
+hm_status_t hm_config_option(struct hm_config *config, const char *key, const char *value)
+{
+    return apply(config, NULL, "--", HM_FROM_OPTION, key, value);
+}
+
 static char *trim(char *s)
 {
     while (*s == ' ' || *s == '\t')
@@ -306,24 +311,34 @@ hm_status_t hm_config_load(struct hm_config *config_p, uint8_t origin_p[], const
     return worst;
 }
 
+size_t hm_config_value(const struct hm_config *config, size_t i, char *text_p, size_t cap)
+{
+    const struct hm_setting *set = &hm_settings[i];
+    const char *at = (const char *)config + set->offset;
+    int64_t v = 0;
+    if (set->bytes == sizeof(int32_t))
+        v = *(const int32_t *)(const void *)at;
+    else if (set->bytes)
+        v = *(const int64_t *)(const void *)at;
+    int n = set->type == HM_SET_TEXT ? snprintf(text_p, cap, "%s", at)
+                                     : snprintf(text_p, cap, "%lld", (long long)v);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+/* Numbers first: long paths may find no room in the pool, and the writer needs none of them. */
 size_t hm_config_print(const struct hm_config *config, char *text_p, size_t cap)
 {
     size_t used = 0;
-    for (size_t i = 0; i < hm_n_settings; i++) {
+    for (size_t k = 0; k < 2 * hm_n_settings; k++) {
+        size_t i = k % hm_n_settings;
         const struct hm_setting *set = &hm_settings[i];
-        const char *at = (const char *)config + set->offset;
-        char line[1200];
-        int64_t v = 0;
-        if (set->bytes == sizeof(int32_t))
-            v = *(const int32_t *)(const void *)at;
-        else if (set->bytes)
-            v = *(const int64_t *)(const void *)at;
-        int n = set->type == HM_SET_TEXT
-                    ? snprintf(line, sizeof(line), "%s=%s", set->key, at)
-                    : snprintf(line, sizeof(line), "%s=%lld", set->key, (long long)v);
-        if (set->type == HM_SET_TEXT && !at[0] && !set->def[0])
+        char value[1100], line[1200];
+        hm_config_value(config, i, value, sizeof(value));
+        if ((k < hm_n_settings) == (set->type == HM_SET_TEXT))
+            continue;
+        if (set->type == HM_SET_TEXT && !strcmp(value, set->def))
             continue; /* saves room */
-        size_t bytes = (size_t)n + 1;
+        size_t bytes = (size_t)snprintf(line, sizeof(line), "%.60s=%.1100s", set->key, value) + 1;
         if (used + bytes + 1 <= cap)
             memcpy(text_p + used, line, bytes);
         used += bytes;

@@ -23,7 +23,11 @@ struct hm_config {
     int32_t kernel_phases, chain; /* 0 off, 1 on */
     char chain_plugin[1024];      /* plugin to run behind ours; empty = the configured one */
     char steps[64];               /* window of steps "N..M" or empty */
+    int64_t step_every;           /* of these, every n-th */
     char step_range[128];         /* NVTX range that marks steps */
+    int64_t start_after_ms, record_for_ms; /* 0 = at once; 0 = to the end */
+    int64_t max_events, max_bytes;         /* budget of a rank, 0 = none */
+    int64_t watchdog_ms;                   /* 0 = off */
     int64_t flush_ms, finish_ms, exit_wait_ms, clock_window_ms;
     int32_t digest;    /* 1 = three lines at the end */
     char cupti[1024];  /* path of libcupti; empty = search */
@@ -51,9 +55,14 @@ extern const size_t hm_n_settings;
 hm_status_t hm_config_load(struct hm_config *config_p, uint8_t origin_p[], const char *file,
                            char *const *envp);
 hm_status_t hm_config_set(struct hm_config *config, const char *key, const char *value);
+/** The same for an option of the tool: what is wrong is said. */
+hm_status_t hm_config_option(struct hm_config *config, const char *key, const char *value);
+/** The value of hm_settings[i] as text; returns its length, as snprintf() does. */
+size_t hm_config_value(const struct hm_config *config, size_t i, char *text_p, size_t cap);
 /** Nearest setting name (edit distance <= 2) or NULL. */
 const char *hm_config_nearest(const char *key);
-/** "key=value\0key=value\0\0" into text_p; returns bytes used or needed. */
+/** "key=value\0key=value\0\0" into text_p, texts last and only where they are not the default;
+ *  returns bytes used or needed. What does not fit is left out whole. */
 size_t hm_config_print(const struct hm_config *config, char *text_p, size_t cap);
 /** Reads what hm_config_print() wrote. */
 hm_status_t hm_config_parse(struct hm_config *config_p, const char *text, size_t len);

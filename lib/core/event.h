@@ -115,7 +115,8 @@ struct hm_ev_range {
 struct hm_ev_step {
     int64_t step;
     uint32_t name, source;
-    uint64_t pad[3];
+    uint32_t shut, pad; /* shut: nothing else of this step is recorded */
+    uint64_t pad2[2];
 };
 struct hm_ev_counter {
     union {
@@ -154,6 +155,15 @@ struct hm_ev_anchor {
     uint32_t device, pad;
     uint64_t pad2[2];
 };
+/* Something that had begun and not ended when a snapshot was taken: t = its begin, dur = its age.
+ * The thing itself is recorded as ever when it ends. */
+struct hm_ev_open {
+    uint64_t count;
+    uint32_t name, domain, comm, call;
+    uint16_t depth, what_aux; /* aux of the thing: function of an operation */
+    uint8_t what, pad[3];     /* enum hm_kind */
+    uint64_t pad2;
+};
 struct hm_event {   /* 64 bytes, one cache line, little endian: memory, tail file, reader's batch */
     int64_t t_ns;   /*  0 begin or instant, in the clock named by flags; base clock MONOTONIC_RAW */
     int64_t dur_ns; /*  8 0 = instant, HM_DUR_OPEN */
@@ -187,6 +197,7 @@ struct hm_event {   /* 64 bytes, one cache line, little endian: memory, tail fil
         struct hm_ev_probe probe;
         struct hm_ev_window window;
         struct hm_ev_anchor anchor;
+        struct hm_ev_open open;
         uint64_t word[5];
     } u; /* 24 */
 };
@@ -231,6 +242,7 @@ enum hm_kind {
     HM_EV_CLOCK_PROBE,
     HM_EV_CLOCK_WINDOW,
     HM_EV_GPU_ANCHOR,
+    HM_EV_OPEN,
     HM_N_KINDS = 64
 }; /* numbers are for ever; a bit each in the gate */
 

@@ -49,6 +49,13 @@ enum hm_phase {
     HM_PHASE_CLOSED,
     HM_PHASE_FAILED
 };
+/* What `hindmost ctl` last said; START: windows no longer count. */
+enum hm_order { HM_ORDER_NONE, HM_ORDER_START, HM_ORDER_STOP };
+/* What goes on when recording pauses: steps, clocks, losses, what the writer itself tells. */
+#define HM_GATE_ALWAYS                                                                            \
+    (UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_GAP | UINT64_C(1) << HM_EV_CLOCK_SNAPSHOT | \
+     UINT64_C(1) << HM_EV_CLOCK_PROBE | UINT64_C(1) << HM_EV_CLOCK_WINDOW |                       \
+     UINT64_C(1) << HM_EV_GPU_ANCHOR | UINT64_C(1) << HM_EV_OPEN)
 struct hm_area {
     uint64_t off;
     uint32_t n, item;
@@ -68,9 +75,13 @@ struct hm_pool { /* offset 0; offsets only, every one checked on attach */
     _Atomic uint32_t udp_port;
     uint32_t n_peers;
     uint16_t peer_port[32];
-    uint8_t peer_addr[32][16]; /* clock neighbours of this leader, IPv6 form */
-    alignas(64) _Atomic uint64_t gate;
-    _Atomic int64_t step; /* a bit per kind: all that a shut hook reads */
+    uint8_t peer_addr[32][16];         /* clock neighbours of this leader, IPv6 form */
+    alignas(64) _Atomic uint64_t gate; /* a bit per kind, what is recorded now: want & allow */
+    _Atomic int64_t step;
+    _Atomic uint64_t want, allow; /* the recorder's windows; the writer's orders and budget */
+    _Atomic uint64_t all;         /* what the settings ask for, windows apart */
+    _Atomic uint32_t order;       /* enum hm_order, by the writer */
+    _Atomic int64_t changed_ns;   /* when the gate last changed */
     alignas(64) _Atomic uint32_t
         phase; /* futex; recorder: STARTING, FINISHING; writer: OPEN, CLOSED, FAILED */
     _Atomic uint32_t free_epoch, n_notes;
@@ -229,6 +240,10 @@ int hm_span_peek(const struct hm_pool_view *view, uint32_t i, struct hm_event *c
 /** Copies the open ranges of a thread row as events of duration HM_DUR_OPEN; returns how many. What
  *  changes all the time gives 0 after some tries. Thread: the writer. */
 uint32_t hm_open_peek(const struct hm_thread *row, struct hm_event copy_p[HM_OPEN_ROWS]);
+
+/** gate = want & allow. Both sides call it after they changed their word; whoever comes last sees
+ *  both. */
+void hm_gate_apply(struct hm_pool *pool);
 
 /** Key of a loss as in the report's JSON, sentence and cure (core/loss.def). */
 const char *hm_loss_key(enum hm_loss loss);

@@ -27,6 +27,7 @@ static const struct symbol symbols[] = {
     SYMBOL(register_callbacks, "cuptiActivityRegisterCallbacks", 1),
     SYMBOL(register_timestamp, "cuptiActivityRegisterTimestampCallback", 0),
     SYMBOL(enable, "cuptiActivityEnable", 1),
+    SYMBOL(disable, "cuptiActivityDisable", 0),
     SYMBOL(enable_driver, "cuptiActivityEnableDriverApi", 0),
     SYMBOL(enable_runtime, "cuptiActivityEnableRuntimeApi", 0),
     SYMBOL(set_attribute, "cuptiActivitySetAttribute", 0),

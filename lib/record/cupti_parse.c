@@ -170,6 +170,35 @@ static uint8_t narrow8(uint32_t v)
     return v < UINT8_MAX ? (uint8_t)v : UINT8_MAX;
 }
 
+/* ---- windows ---- */
+
+/* Inside a window at that time of the record's clock? */
+static int on_at(struct hm_cupti_reader *r, unsigned kind, uint64_t t)
+{
+    return hm_on_at(&r->gate, kind, (int64_t)t + r->to_raw_ns);
+}
+
+/* Work of the GPU belongs to the window in which it was launched; where the call is not known
+ * (yet), to the one in which it began. */
+static int work_on(struct hm_cupti_reader *r, unsigned kind, uint32_t correlation, uint64_t start)
+{
+    uint32_t call = r->call[correlation & 0xffff];
+    if (call >> 2 == correlation >> 16 && call && correlation)
+        return (int)(call & 1);
+    if (r->first_call && correlation && (int32_t)(correlation - r->first_call) < 0)
+        return 0; /* launched before CUPTI was switched on for the window */
+    return on_at(r, kind, start);
+}
+
+static void know_call(struct hm_cupti_reader *r, const uint8_t *rec)
+{
+    uint32_t correlation = get32(rec + 32);
+    int in = on_at(r, HM_EV_API, get64(rec + 8));
+    if (!r->first_call || (int32_t)(correlation - r->first_call) < 0)
+        r->first_call = correlation;
+    r->call[correlation & 0xffff] = (correlation >> 16) * 4 + 2 + (uint32_t)in;
+}
+
 /* ---- kinds ---- */
 
 /* The definition of a kernel; def's name is filled in here. Most records repeat one, so that
@@ -206,7 +235,7 @@ static uint32_t kernel_of(struct hm_cupti_reader *r, const char *name, struct hm
 static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 {
     r->n_kernels++;
-    if (!hm_on(HM_EV_KERNEL))
+    if (!work_on(r, HM_EV_KERNEL, get32(rec + 92), get64(rec + 16)))
         return;
     const char *name;
     memcpy(&name, rec + 104, sizeof(name));
@@ -221,7 +250,7 @@ static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t si
         .launch_type = size >= 144 ? rec[136] : 0};
     uint32_t kernel = name ? kernel_of(r, name, &def) : hm_define(HM_DEF_KERNEL, &def, sizeof(def));
     uint32_t track = stream_track(r, get32(rec + 40), get32(rec + 44), get32(rec + 48));
-    struct hm_event *ev = hm_begin(HM_EV_KERNEL);
+    struct hm_event *ev = hm_begin_late(HM_EV_KERNEL);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 16), get64(rec + 24), MAY_RUN);
@@ -244,10 +273,10 @@ static void on_kernel(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t si
 static void on_copy(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size, int peer)
 {
     uint32_t device = get32(rec + 32);
-    if (!hm_on(HM_EV_MEMCPY))
+    if (!work_on(r, HM_EV_MEMCPY, get32(rec + (peer ? 60 : 44)), get64(rec + 16)))
         return;
     uint32_t track = stream_track(r, device, get32(rec + 36), get32(rec + 40));
-    struct hm_event *ev = hm_begin(HM_EV_MEMCPY);
+    struct hm_event *ev = hm_begin_late(HM_EV_MEMCPY);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 16), get64(rec + 24), MAY_RUN);
@@ -271,10 +300,10 @@ static void on_copy(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size
 
 static void on_set(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 {
-    if (!hm_on(HM_EV_MEMSET))
+    if (!work_on(r, HM_EV_MEMSET, get32(rec + 44), get64(rec + 16)))
         return;
     uint32_t track = stream_track(r, get32(rec + 32), get32(rec + 36), get32(rec + 40));
-    struct hm_event *ev = hm_begin(HM_EV_MEMSET);
+    struct hm_event *ev = hm_begin_late(HM_EV_MEMSET);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 16), get64(rec + 24), MAY_RUN);
@@ -293,10 +322,10 @@ static void on_set(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 
 static void on_sync(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 {
-    if (!hm_on(HM_EV_SYNC))
+    if (!on_at(r, HM_EV_SYNC, get64(rec + 8)))
         return;
     uint32_t stream = get32(rec + 32);
-    struct hm_event *ev = hm_begin(HM_EV_SYNC);
+    struct hm_event *ev = hm_begin_late(HM_EV_SYNC);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 8), get64(rec + 16), ENDED);
@@ -317,7 +346,9 @@ static void on_sync(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size
 static void on_overhead(struct hm_cupti_reader *r, const uint8_t *rec, uint16_t size)
 {
     uint32_t what = get32(rec + 4), object = get32(rec + 8);
-    struct hm_event *ev = hm_begin(HM_EV_OVERHEAD);
+    if (!on_at(r, HM_EV_OVERHEAD, get64(rec + 24)))
+        return;
+    struct hm_event *ev = hm_begin_late(HM_EV_OVERHEAD);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 24), get64(rec + 32), ENDED);
@@ -373,10 +404,10 @@ static void on_api(struct hm_cupti_reader *r, const uint8_t *rec, uint32_t domai
         r->api_domain = 0;
         return;
     }
-    if (!hm_on(HM_EV_API))
+    if (!on_at(r, HM_EV_API, get64(rec + 8)))
         return;
     uint32_t name = api_name(r, domain, get32(rec + 4)), track = thread_track(r, get32(rec + 28));
-    struct hm_event *ev = hm_begin(HM_EV_API);
+    struct hm_event *ev = hm_begin_late(HM_EV_API);
     if (!ev)
         return;
     set_times(r, ev, get64(rec + 8), get64(rec + 16), ENDED);
@@ -442,6 +473,19 @@ static void on_record(struct hm_cupti_reader *r, uint32_t kind, const uint8_t *r
         break;
     default: /* can be stepped over, tells us nothing */
         break;
+    }
+}
+
+void hm_cupti_parse_calls(struct hm_cupti_reader *r, const uint8_t *buffer, size_t size)
+{
+    for (size_t at = 0; size - at >= 8;) {
+        uint32_t kind = get32(buffer + at);
+        uint16_t step = kind < HM_CUPTI_N_KINDS ? r->size[kind] : 0;
+        if (!step || step > size - at)
+            return;
+        if ((kind == HM_CUPTI_DRIVER || kind == HM_CUPTI_RUNTIME) && step >= hm_cupti_need(kind))
+            know_call(r, buffer + at);
+        at += step;
     }
 }
 

@@ -51,7 +51,7 @@ struct hm_cupti_lib { /* symbols of the loaded library, NULL = it has none */
     int (*get_callback_name)(int, uint32_t, const char **);
     int (*register_callbacks)(hm_cupti_request_t, hm_cupti_complete_t);
     int (*register_timestamp)(uint64_t (*)(void));
-    int (*enable)(int);
+    int (*enable)(int), (*disable)(int);
     int (*enable_driver)(uint32_t, uint8_t);
     int (*enable_runtime)(uint32_t, uint8_t);
     int (*set_attribute)(int, size_t *, void *);
@@ -85,6 +85,7 @@ struct hm_cupti_reader {
     uint32_t version;
     uint32_t clock;           /* HM_CLOCK_REAL or HM_CLOCK_RAW */
     int64_t begin_ns, now_ns; /* session, in that clock; now_ns renewed for each call */
+    int64_t to_raw_ns;        /* add to a time of that clock to have hm_now()'s */
     int (*api_name)(int, uint32_t, const char **); /* cuptiGetCallbackName or NULL */
 
     uint64_t n_kernels, n_records, n_external;
@@ -105,10 +106,19 @@ struct hm_cupti_reader {
         struct hm_def_kernel def;
         uint32_t len, id;
     } kernel[256];
+    struct hm_gate_view gate;
+    /* Was the call made inside a window? Its kernel may run when that is over. Index: low half of
+     * the correlation; 0 = not seen, else upper half * 4 + 2 + answer. */
+    uint32_t call[1 << 16];
+    uint32_t first_call, n_holds; /* first call since CUPTI was last switched on; 0 = none yet */
 };
 /** Parses one buffer; returns the number of records read. Bytes behind a record that cannot be
  *  stepped over are given up and counted. Thread: the reader's. */
 uint32_t hm_cupti_parse(struct hm_cupti_reader *reader, const uint8_t *buffer, size_t size);
+
+/** Only the calls of a buffer, for the question which window they were made in: before the records
+ *  of what they launched are parsed, which may come in an older buffer. */
+void hm_cupti_parse_calls(struct hm_cupti_reader *reader, const uint8_t *buffer, size_t size);
 
 /* Buffers: handed to CUPTI on the application's launch path, taken back by our thread. */
 enum { HM_CUPTI_BUFFER = 1 << 20, HM_CUPTI_MAX_BUFFERS = 64, HM_CUPTI_WARM_BUFFERS = 8 };
@@ -130,6 +140,13 @@ uint64_t hm_cupti_buffers_discarded(void);
 hm_status_t hm_cupti_thread_start(const struct hm_cupti_lib *lib, struct hm_cupti_reader *reader);
 /** Wakes the thread: buffers are running short. Thread: any, one system call at most. */
 void hm_cupti_thread_wake(void);
+/** Kinds on, when a window opens (on = 1, by any thread), or off (our thread alone). Only what was
+ *  asked for at the start. */
+void hm_cupti_hold(int on);
+int hm_cupti_held(void);
+uint32_t hm_cupti_n_holds(void);
+/** Does the gate ask for anything of CUPTI now? */
+int hm_cupti_wanted(void);
 /** Asks the thread for a flush and waits until the deadline (ns of hm_now()). 1 = done. */
 int hm_cupti_thread_flush(int64_t deadline_ns, int forced);
 

@@ -59,8 +59,8 @@ static void flush(int64_t deadline_ns, int forced)
                               "last moments are missing");
 }
 
-static const struct hm_cupti_ops ops = {push, pop, flush};
-static const struct hm_cupti_ops ops_no_external = {NULL, NULL, flush};
+static const struct hm_cupti_ops ops = {push, pop, flush, hm_cupti_hold};
+static const struct hm_cupti_ops ops_no_external = {NULL, NULL, flush, hm_cupti_hold};
 
 static void no_callback(void *user, int domain, uint32_t id, const void *data)
 {
@@ -115,6 +115,8 @@ static void set_attribute(int which, uint8_t value, int *worked_p)
         *worked_p = !rc;
 }
 
+static uint64_t enabled; /* kinds; whoever switches them, one at a time */
+
 /* Enables a kind whose record we can read. Returns CUPTI's code; a kind that cannot be had is said
  * and passed over where `needed` is 0. */
 static int enable(unsigned kind, const char *name, int needed)
@@ -125,6 +127,8 @@ static int enable(unsigned kind, const char *name, int needed)
         return needed ? HM_CUPTI_UNKNOWN : HM_CUPTI_OK;
     }
     int rc = lib.enable((int)kind);
+    if (!rc)
+        enabled |= UINT64_C(1) << kind;
     if (rc && !needed) {
         hm_note(HM_E_MISSING, "CUPTI %u: no %s records: %d %s", lib.version, name, rc, rc_text(rc));
         return HM_CUPTI_OK;
@@ -160,6 +164,58 @@ static int enable_kinds(const char **what_p)
                 "kernels by order",
                 lib.version);
     return HM_CUPTI_OK;
+}
+
+static void disable_kinds(void)
+{
+    for (int kind = 0; kind < HM_CUPTI_N_KINDS; kind++)
+        if (enabled >> kind & 1)
+            lib.disable(kind);
+    enabled = 0;
+    for (size_t i = 0; i < sizeof(driver_calls) / sizeof(driver_calls[0]); i++)
+        if (lib.enable_driver)
+            lib.enable_driver(driver_calls[i], 0);
+    for (size_t i = 0; i < sizeof(runtime_calls) / sizeof(runtime_calls[0]); i++)
+        if (lib.enable_runtime)
+            lib.enable_runtime(runtime_calls[i], 0);
+}
+
+enum { LET_GO, HELD, SWITCHING, REFUSED };
+static _Atomic uint32_t held = LET_GO, n_holds;
+
+int hm_cupti_held(void)
+{
+    return atomic_load_explicit(&held, memory_order_relaxed) == HELD;
+}
+
+uint32_t hm_cupti_n_holds(void)
+{
+    return atomic_load_explicit(&n_holds, memory_order_relaxed);
+}
+
+int hm_cupti_wanted(void)
+{
+    static const uint64_t gpu = 0x1fe; /* kinds of the GPU: HM_EV_KERNEL to HM_EV_GRAPH */
+    const _Atomic uint64_t *gate = atomic_load_explicit(&hm.gate, memory_order_acquire);
+    return (atomic_load_explicit(gate, memory_order_relaxed) & gpu) != 0;
+}
+
+void hm_cupti_hold(int on)
+{
+    const char *what = "";
+    uint32_t was = on ? LET_GO : HELD;
+    if ((!on && !lib.disable) || !atomic_compare_exchange_strong(&held, &was, SWITCHING))
+        return; /* so it is, or another thread is about it */
+    int rc = 0;
+    if (on) {
+        atomic_fetch_add(&n_holds, 1);
+        rc = enable_kinds(&what);
+    } else {
+        disable_kinds();
+    }
+    if (rc)
+        say(rc, what, "");
+    atomic_store(&held, rc ? REFUSED : on ? HELD : LET_GO);
 }
 
 static int64_t now_of(uint32_t clock)
@@ -201,8 +257,10 @@ static int start(void)
         what = "registering buffers";
         rc = lib.register_callbacks(hm_cupti_buffer_request, hm_cupti_buffer_complete);
     }
-    if (!rc)
+    if (!rc && hm_cupti_wanted()) { /* else when the first window opens */
         rc = enable_kinds(&what);
+        atomic_store(&held, HELD);
+    }
     if (!rc && hm_cupti_thread_start(&lib, &reader)) {
         hm_note(HM_E_SYS, "no thread for CUPTI's records; kernels are not recorded");
         return 0;

@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PERIOD_NS INT64_C(500000000)
+#define PERIOD_NS  INT64_C(500000000)
+#define RELEASE_NS INT64_C(2000000000)
 
 static const struct hm_cupti_lib *lib;
 static struct hm_cupti_reader *reader;
@@ -37,15 +38,34 @@ void hm_cupti_thread_wake(void)
     syscall(SYS_futex, &wake_word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static void set_clocks(void)
+{
+    reader->now_ns = reader->clock == HM_CLOCK_RAW ? hm_now() : real_now();
+    reader->to_raw_ns = reader->clock == HM_CLOCK_RAW ? 0 : hm_now() - reader->now_ns;
+}
+
+/* One after another, unless windows are in play: then what is there is read for its calls first. */
 static void parse_all(void)
 {
-    size_t valid;
-    const uint8_t *buffer;
-    while ((buffer = hm_cupti_buffer_take(&valid))) {
-        reader->now_ns = reader->clock == HM_CLOCK_RAW ? hm_now() : real_now();
-        hm_cupti_parse(reader, buffer, valid);
-        hm_cupti_buffer_recycle(buffer);
-    }
+    const uint8_t *buffer[HM_CUPTI_MAX_BUFFERS];
+    size_t valid[HM_CUPTI_MAX_BUFFERS];
+    unsigned n = 0, most = atomic_load(&hm.n_gates) > 1 ? HM_CUPTI_MAX_BUFFERS : 1;
+    do {
+        for (n = 0; n < most && (buffer[n] = hm_cupti_buffer_take(&valid[n]));)
+            n++;
+        set_clocks();
+        if (reader->n_holds != hm_cupti_n_holds()) {
+            reader->n_holds = hm_cupti_n_holds();
+            reader->first_call = 0;
+        }
+        for (unsigned i = 0; i < n && most > 1; i++)
+            hm_cupti_parse_calls(reader, buffer[i], valid[i]);
+        for (unsigned i = 0; i < n; i++) {
+            hm_cupti_parse(reader, buffer[i], valid[i]);
+            hm_cupti_buffer_recycle(buffer[i]);
+            set_clocks();
+        }
+    } while (n);
 }
 
 static void count_dropped(void)
@@ -101,6 +121,27 @@ static void round_of(int forced)
     count_dropped();
 }
 
+/* Between windows CUPTI is let go of, but not for a moment: switching costs milliseconds, and work
+ * launched in the window may still run. Its last records are fetched before. */
+static void hold_or_release(int64_t now)
+{
+    static int64_t shut_since;
+    hm_gate_follow();
+    if (atomic_load(&hm.life) != HM_AWAKE) /* the process ends: CUPTI is left as it is */
+        return;
+    if (hm_cupti_wanted()) {
+        shut_since = 0;
+        hm_cupti_hold(1);
+    } else if (!shut_since) {
+        shut_since = now;
+    } else if (hm_cupti_held() && now - shut_since >= RELEASE_NS) {
+        round_of(0);
+        hm_cupti_hold(0);
+        if (hm_cupti_wanted()) /* a window opened meanwhile */
+            hm_cupti_hold(1);
+    }
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -119,7 +160,9 @@ static void *run(void *arg)
         }
         int64_t left = next - hm_now();
         if (left <= 0 || left > PERIOD_NS) { /* also after a step of a shifted clock */
-            round_of(0);
+            if (hm_cupti_held())
+                round_of(0);
+            hold_or_release(hm_now());
             next = hm_now() + PERIOD_NS;
             continue;
         }

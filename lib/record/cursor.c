@@ -103,14 +103,8 @@ void hm_lose(enum hm_loss cause, uint64_t n)
         atomic_fetch_add_explicit(&hm.view.pool->lost[cause], n, memory_order_relaxed);
 }
 
-struct hm_event *hm_begin(unsigned kind)
+static inline struct hm_event *begin(struct place *p, unsigned kind)
 {
-    struct place *p = &place;
-    /* acquire: behind the pointer all that waking has made may be read */
-    const _Atomic uint64_t *gate = atomic_load_explicit(&hm.gate, memory_order_acquire);
-    if (!(atomic_load_explicit(gate, memory_order_relaxed) >> kind & 1) ||
-        !(atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) >> kind & 1))
-        return NULL;
     if (p->cursor.busy) {
         hm_lose(HM_LOST_REENTRY, 1);
         return NULL;
@@ -128,6 +122,21 @@ struct hm_event *hm_begin(unsigned kind)
     ev->kind = (uint8_t)kind;
     ev->track = p->has_track ? p->track : hm_track();
     return ev;
+}
+
+struct hm_event *hm_begin(unsigned kind)
+{
+    /* acquire: behind the pointer all that waking has made may be read */
+    const _Atomic uint64_t *gate = atomic_load_explicit(&hm.gate, memory_order_acquire);
+    if (!(atomic_load_explicit(gate, memory_order_relaxed) >> kind & 1) ||
+        !(atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) >> kind & 1))
+        return NULL;
+    return begin(&place, kind);
+}
+
+struct hm_event *hm_begin_late(unsigned kind)
+{
+    return hm_awake() ? begin(&place, kind) : NULL;
 }
 
 void hm_commit(void)

@@ -235,6 +235,8 @@ static int timed_call(struct timed *t, const word a[])
 {
     static _Atomic uint32_t domain;
     void *f = real_function(&t->real, t->pmpi_name);
+    if (!depth)
+        hm_gate_follow(); /* `hindmost ctl` may have opened it */
     if (depth || !hm_on(HM_EV_MPI))
         return call(f, a, t->n_args);
     depth++;

@@ -109,7 +109,7 @@ void hm_pass_on_notes(void);
 
 /** Kinds that the settings ask for, one bit each. */
 uint64_t hm_kinds_wanted(const struct hm_config *config);
-/** Sets the gate here and for the writer's eyes. */
+/** What this side wants recorded, and the hooks' copy of what comes of it. */
 void hm_gate_set(uint64_t kinds);
 /** Parses the window of steps from the settings; the first gate. Thread: the waking one. */
 void hm_window_init(void);

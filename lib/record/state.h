@@ -14,6 +14,7 @@ struct hm_cupti_ops {
     void (*push)(uint64_t external);
     void (*pop)(uint64_t external);
     void (*flush)(int64_t deadline_ns, int forced);
+    void (*hold)(int on); /* a window opens; it is let go by the source itself. Idempotent */
 };
 enum hm_life { HM_DORMANT, HM_WAKING, HM_AWAKE, HM_LEAVING, HM_OFF };
 struct hm_state { /* `hm`; what two or more modules need; a module's own things are static in its .c
@@ -24,6 +25,7 @@ struct hm_state { /* `hm`; what two or more modules need; a module's own things 
     struct hm_pool_view view;
     const struct hm_cupti_ops *_Atomic cupti;
     struct hm_config config;
+    _Atomic uint32_t n_gates; /* how often the gate was set to something new (window.c) */
 };
 
 extern struct hm_state hm;
@@ -42,9 +44,30 @@ static inline int hm_on(unsigned kind)
     const _Atomic uint64_t *gate = atomic_load_explicit(&hm.gate, memory_order_relaxed);
     return (int)(atomic_load_explicit(gate, memory_order_relaxed) >> kind & 1);
 }
+/** Was this kind recorded at an instant of hm_now()? For sources that hear of things later. The
+ * view is the caller's own, zeroed at first. */
+struct hm_gate_view {
+    int64_t lo_ns, hi_ns; /* from lo until before hi the gate was this */
+    uint64_t gate;
+    uint32_t n_changes;
+};
+void hm_gate_look(struct hm_gate_view *view, int64_t t_ns);
+static inline int hm_on_at(struct hm_gate_view *view, unsigned kind, int64_t t_ns)
+{
+    uint32_t n = atomic_load_explicit(&hm.n_gates, memory_order_acquire);
+    if (n < 2) /* it never changed */
+        return hm_on(kind);
+    if (n != view->n_changes || t_ns < view->lo_ns || t_ns >= view->hi_ns)
+        hm_gate_look(view, t_ns);
+    return (int)(view->gate >> kind & 1);
+}
+/** Brings the hooks' copy of the gate up to date, when the writer has changed it. Two loads. */
+void hm_gate_follow(void);
 /** Begins an event of this thread: kind and track (the calling thread's) set, the rest zero.
  *  NULL = shut or full (counted). Must be followed by hm_commit() on the same thread. */
 struct hm_event *hm_begin(unsigned kind);
+/** The same for something that hm_on_at() let pass: the gate may be shut by now. */
+struct hm_event *hm_begin_late(unsigned kind);
 void hm_commit(void);
 /** Interns text (cut at 4095 bytes) and returns its string id. */
 uint32_t hm_name(const char *text, size_t len);

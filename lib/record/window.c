@@ -1,7 +1,8 @@
 /* Which kinds are recorded when: settings, window of steps, start and stop.
  *
- * Box: lib/record. Step marks come from an application thread; the gate is one word, set with
- * plain stores: marks from two threads at once give one of the two.
+ * Box: lib/record. Step marks come from an application thread. What this side wants and what the
+ * writer allows (orders, times, budget) make the pool's gate; hooks look at a copy of it in this
+ * process, brought up to date at each mark, MPI call and round of the CUPTI thread.
  */
 #include "record/record.h"
 
@@ -10,21 +11,20 @@
 
 #define BIT(kind) (UINT64_C(1) << (kind))
 
-/* what goes on when recording pauses: steps, clocks, losses */
-static const uint64_t always = BIT(HM_EV_STEP) | BIT(HM_EV_GAP) | BIT(HM_EV_CLOCK_SNAPSHOT) |
-                               BIT(HM_EV_CLOCK_PROBE) | BIT(HM_EV_CLOCK_WINDOW) |
-                               BIT(HM_EV_GPU_ANCHOR);
+#define GPU                                                                        \
+    (BIT(HM_EV_KERNEL) | BIT(HM_EV_MEMCPY) | BIT(HM_EV_MEMSET) | BIT(HM_EV_SYNC) | \
+     BIT(HM_EV_API) | BIT(HM_EV_MEMORY) | BIT(HM_EV_OVERHEAD) | BIT(HM_EV_GRAPH))
+
 static uint64_t wanted;
-static int64_t first_step = INT64_MIN, last_step = INT64_MAX;
-static _Atomic int stopped;
+static int64_t first_step = INT64_MIN, last_step = INT64_MAX, every = 1;
+static _Atomic int stopped, started; /* by the program; started: its windows no longer count */
 static _Atomic int called; /* the program marks its steps itself: ranges are no steps any more */
 
 uint64_t hm_kinds_wanted(const struct hm_config *config)
 {
     uint64_t kinds = ~UINT64_C(0);
     if (!config->kernels)
-        kinds &= ~(BIT(HM_EV_KERNEL) | BIT(HM_EV_MEMCPY) | BIT(HM_EV_MEMSET) | BIT(HM_EV_SYNC) |
-                   BIT(HM_EV_API) | BIT(HM_EV_MEMORY) | BIT(HM_EV_OVERHEAD) | BIT(HM_EV_GRAPH));
+        kinds &= ~GPU;
     if (!config->sync)
         kinds &= ~BIT(HM_EV_SYNC);
     if (!config->memory)
@@ -36,12 +36,75 @@ uint64_t hm_kinds_wanted(const struct hm_config *config)
     return kinds;
 }
 
+enum { N_GATES = 1024 };
+static struct {
+    _Atomic int64_t t_ns; /* 0 = none, or being written */
+    _Atomic uint64_t gate;
+} history[N_GATES];
+static _Atomic uint64_t last_gate = UINT64_MAX; /* in the history */
+
+static void remember(uint64_t gate)
+{
+    if (atomic_exchange(&last_gate, gate) == gate)
+        return;
+    /* the writer's change may be older than our look at it */
+    int64_t now = hm_now(), changed = atomic_load(&hm.view.pool->changed_ns);
+    uint32_t n = atomic_load(&hm.n_gates), i = n % N_GATES;
+    atomic_store(&history[i].t_ns, 0);
+    atomic_store(&history[i].gate, gate);
+    atomic_store(&history[i].t_ns, n && changed && changed < now ? changed : now);
+    atomic_fetch_add(&hm.n_gates, 1);
+}
+
+void hm_gate_look(struct hm_gate_view *view, int64_t t_ns)
+{
+    int64_t lo = INT64_MIN, hi = INT64_MAX;
+    uint64_t at = 0, next = 0;
+    view->n_changes = atomic_load(&hm.n_gates);
+    for (uint32_t i = 0; i < N_GATES; i++) {
+        int64_t t = atomic_load_explicit(&history[i].t_ns, memory_order_acquire);
+        uint64_t gate = atomic_load_explicit(&history[i].gate, memory_order_relaxed);
+        if (t && t <= t_ns && t > lo) {
+            lo = t;
+            at = gate;
+        }
+        if (t > t_ns && t < hi) {
+            hi = t;
+            next = gate;
+        }
+    }
+    view->lo_ns = lo;
+    view->hi_ns = hi;
+    view->gate = lo == INT64_MIN ? next : at; /* older than the history: as at its beginning */
+}
+
+/* The word that hooks of this process look at; and CUPTI is held before the first launch of a
+ * window, not half a second later. */
+static void follow(void)
+{
+    uint64_t gate = atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed);
+    const struct hm_cupti_ops *cupti = atomic_load_explicit(&hm.cupti, memory_order_acquire);
+    remember(gate);
+    if (gate & GPU && cupti && cupti->hold)
+        cupti->hold(1);
+    if (hm_self.wiped && atomic_load_explicit(&hm_self.wiped->alive, memory_order_relaxed))
+        atomic_store_explicit(&hm_self.wiped->gate, gate, memory_order_release);
+}
+
 void hm_gate_set(uint64_t kinds)
 {
-    if (hm.view.pool)
-        atomic_store_explicit(&hm.view.pool->gate, kinds, memory_order_relaxed);
-    if (hm_self.wiped && atomic_load_explicit(&hm_self.wiped->alive, memory_order_relaxed))
-        atomic_store_explicit(&hm_self.wiped->gate, kinds, memory_order_release);
+    if (!hm.view.pool)
+        return;
+    atomic_store(&hm.view.pool->want, kinds);
+    hm_gate_apply(hm.view.pool);
+    follow();
+}
+
+void hm_gate_follow(void)
+{
+    if (hm_awake() && atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) !=
+                          atomic_load_explicit(&hm_self.wiped->gate, memory_order_relaxed))
+        follow();
 }
 
 /* "N..M", "N..", "..M" or "N"; both ends count. */
@@ -75,19 +138,46 @@ static int parse_window(const char *text)
 
 void hm_window_init(void)
 {
+    struct hm_pool *pool = hm.view.pool;
     wanted = hm_kinds_wanted(&hm.config);
+    every = hm.config.step_every;
     if (hm.config.steps[0] && !parse_window(hm.config.steps))
         hm_note(HM_E_USAGE, "HINDMOST_STEPS: \"%s\" is no window N..M; every step is recorded",
                 hm.config.steps);
+    atomic_store(&pool->all, wanted);
+    atomic_store(&pool->allow, hm.config.start_after_ms ? HM_GATE_ALWAYS : ~UINT64_C(0));
     /* before the first mark: everything, unless a window says from which step on */
-    hm_gate_set(first_step == INT64_MIN ? wanted : wanted & always);
+    hm_gate_set(first_step == INT64_MIN && every == 1 ? wanted : wanted & HM_GATE_ALWAYS);
+}
+
+static int in_window(int64_t step)
+{
+    int64_t base = first_step == INT64_MIN ? 0 : first_step, n;
+    if (step < first_step || step > last_step)
+        return 0;
+    return every == 1 || (!__builtin_sub_overflow(step, base, &n) && n % every == 0);
 }
 
 static uint64_t kinds_at(int64_t step)
 {
-    int on = step >= first_step && step <= last_step &&
-             !atomic_load_explicit(&stopped, memory_order_relaxed);
-    return on ? wanted : wanted & always;
+    int order = atomic_load_explicit(&hm.view.pool->order, memory_order_relaxed) == HM_ORDER_START;
+    int on = !atomic_load_explicit(&stopped, memory_order_relaxed) &&
+             (order || atomic_load_explicit(&started, memory_order_relaxed) || in_window(step));
+    return on ? wanted : wanted & HM_GATE_ALWAYS;
+}
+
+/* An order that comes between the look and the store is looked at again. */
+static void set_for(int64_t step)
+{
+    struct hm_pool *pool = hm.view.pool;
+    uint32_t order;
+    do {
+        order = atomic_load(&pool->order);
+        uint64_t kinds = kinds_at(step);
+        if (atomic_load_explicit(&pool->want, memory_order_relaxed) != kinds)
+            hm_gate_set(kinds);
+    } while (atomic_load(&pool->order) != order);
+    hm_gate_follow();
 }
 
 void hm_step_boundary(int64_t step, uint32_t name, uint32_t source)
@@ -101,9 +191,7 @@ void hm_step_boundary(int64_t step, uint32_t name, uint32_t source)
     hm_claim(hm_self.who.rank < 0 ? 0 : hm_self.who.rank,
              hm_self.who.n_ranks < 1 ? 1 : hm_self.who.n_ranks, hm_self.who.local_rank,
              hm_self.who.n_local);
-    uint64_t kinds = kinds_at(step);
-    if (atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) != kinds)
-        hm_gate_set(kinds);
+    set_for(step);
     atomic_store_explicit(&hm.view.pool->step, step, memory_order_relaxed);
     struct hm_event *ev = hm_begin(HM_EV_STEP);
     if (!ev)
@@ -113,6 +201,8 @@ void hm_step_boundary(int64_t step, uint32_t name, uint32_t source)
     ev->u.step.step = step;
     ev->u.step.name = name;
     ev->u.step.source = source;
+    ev->u.step.shut =
+        !(atomic_load_explicit(&hm.view.pool->gate, memory_order_relaxed) & ~HM_GATE_ALWAYS);
     hm_commit();
 }
 
@@ -145,9 +235,7 @@ void hm_window_stop(int stop)
     if (!hm_awake())
         return;
     atomic_store(&stopped, stop);
-    if (!stop) { /* asked for by the program: the window of steps no longer counts */
-        first_step = INT64_MIN;
-        last_step = INT64_MAX;
-    }
-    hm_gate_set(kinds_at(atomic_load(&hm.view.pool->step)));
+    if (!stop)
+        atomic_store(&started, 1);
+    set_for(atomic_load(&hm.view.pool->step));
 }

@@ -178,6 +178,11 @@ static void map_event(const struct hm_rank *r, struct hm_event *ev)
         ev->u.counter.domain = map_id(r, HM_DEF_STRING, ev->u.counter.domain);
         ev->u.counter.unit = map_id(r, HM_DEF_STRING, ev->u.counter.unit);
         break;
+    case HM_EV_OPEN:
+        ev->u.open.name = map_id(r, HM_DEF_STRING, ev->u.open.name);
+        ev->u.open.domain = map_id(r, HM_DEF_STRING, ev->u.open.domain);
+        ev->u.open.comm = map_id(r, HM_DEF_COMM, ev->u.open.comm);
+        break;
     default:
         break;
     }

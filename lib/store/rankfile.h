@@ -17,7 +17,8 @@ enum hm_end {
     HM_END_DIED,
     HM_END_TERM,
     HM_END_RECOVERED,
-    HM_END_NO_MPI_FINALIZE
+    HM_END_NO_MPI_FINALIZE,
+    HM_END_EXEC /* the process became another program */
 };
 /** Who wrote it. */
 enum hm_source {

@@ -49,6 +49,9 @@ static int ids_ok(const struct hm_writer *w, const struct hm_event *ev)
         return id_ok(w, HM_DEF_STRING, ev->u.range.name);
     case HM_EV_STEP:
         return id_ok(w, HM_DEF_STRING, ev->u.step.name);
+    case HM_EV_OPEN:
+        return id_ok(w, HM_DEF_STRING, ev->u.open.name) &&
+               id_ok(w, HM_DEF_STRING, ev->u.open.domain) && id_ok(w, HM_DEF_COMM, ev->u.open.comm);
     case HM_EV_COUNTER:
         return id_ok(w, HM_DEF_STRING, ev->u.counter.name) &&
                id_ok(w, HM_DEF_STRING, ev->u.counter.domain) &&
@@ -106,9 +109,17 @@ uint32_t hm_writer_append(struct hm_writer *w, const struct hm_event *ev, uint32
 
 static hm_status_t take(void *ctx, uint32_t thread, const struct hm_event *ev, uint32_t n)
 {
+    struct hm_writer *w = ctx;
     (void)thread;
-    hm_writer_append(ctx, ev, n);
-    return HM_OK; /* what could not be kept is counted; the chunk must become free */
+    w->n_taken += n;
+    if (!w->config.max_events && !w->control.spent_ns) {
+        hm_writer_append(w, ev, n);
+        return HM_OK; /* what could not be kept is counted; the chunk must become free */
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!hm_control_spent(w, &ev[i]))
+            hm_writer_append(w, &ev[i], 1);
+    return HM_OK;
 }
 
 static void define_kind(struct hm_writer *w, enum hm_def_kind kind, int final)

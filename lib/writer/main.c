@@ -286,6 +286,7 @@ static void nap(struct hm_writer *w)
 static enum hm_end serve(struct hm_writer *w, int pidfd)
 {
     struct hm_pool *pool = w->view.pool;
+    hm_control_init(w);
     int64_t flush_at = next_flush(w, true_now()), snapshot_at = true_now() + SNAPSHOT;
     enum hm_end why;
     while (!has_ended(w, pidfd, &why)) {
@@ -299,11 +300,13 @@ static enum hm_end serve(struct hm_writer *w, int pidfd)
         }
         hm_writer_drain(w, 0);
         sample_health(w, now);
+        hm_control_tick(w, now);
         if (atomic_load_explicit(&pool->known, memory_order_acquire) != w->known) {
             read_known(w);
             hm_rankfile_meta(w->file, &w->meta);
         }
-        if (asked != done || now >= flush_at) {
+        if (asked != done || now >= flush_at || w->control.flush) {
+            w->control.flush = 0;
             flush(w);
             atomic_store_explicit(&pool->flush_done, asked, memory_order_release);
             wake(&pool->flush_done);
@@ -340,6 +343,7 @@ static hm_status_t finish(struct hm_writer *w, enum hm_end why)
     read_known(w);
     if (why != HM_END_TERM)
         hm_writer_open_ops(w);
+    hm_control_gaps(w, 1);
     add_snapshot(w);
     hm_writer_drain(w, why != HM_END_TERM);
     hm_status_t s = HM_OK;

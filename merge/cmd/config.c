@@ -5,6 +5,7 @@
 #include "core/config.h"
 
 #include "cli.h"
+#include "cmd/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,17 +24,18 @@ static const struct hm_option options[] = {
      offsetof(struct args, all), 'a', HM_OPT_FLAG},
     {"describe", NULL, "what each setting means", NULL, offsetof(struct args, help), 'd',
      HM_OPT_FLAG},
-    {"file", "FILE", "read this hindmost.conf first", NULL, offsetof(struct args, file), 'f',
-     HM_OPT_TEXT}};
+    {"file", "FILE", "read this file instead of hindmost.conf beside the library", NULL,
+     offsetof(struct args, file), 'f', HM_OPT_TEXT}};
 
-/* The value as text: what hm_config_print() says for this key. */
-static const char *value_of(const char *text, const char *key)
+/* What the recorder reads too: hindmost.conf in the folder of the library. NULL = there is none. */
+static const char *file_beside(char path_p[PATH_MAX + 16])
 {
-    size_t n = strlen(key);
-    for (; *text; text += strlen(text) + 1)
-        if (!strncmp(text, key, n) && text[n] == '=')
-            return text + n + 1;
-    return "";
+    char library[PATH_MAX];
+    char *slash = hm_launch_library(library) ? NULL : strrchr(library, '/');
+    if (!slash)
+        return NULL;
+    snprintf(path_p, PATH_MAX + 16, "%.*s/hindmost.conf", (int)(slash - library), library);
+    return access(path_p, R_OK) ? NULL : path_p;
 }
 
 static hm_status_t config_run(const void *arguments, int argc, char **argv)
@@ -47,30 +49,25 @@ static hm_status_t config_run(const void *arguments, int argc, char **argv)
     if (!origin)
         return hm_fail(HM_E_NOMEM, "config", "out of memory");
     memset(&config, 0, sizeof(config));
+    char beside[PATH_MAX + 16];
+    const char *file = args->file ? args->file : file_beside(beside);
     hm_status_t s = HM_OK;
     if (args->file && access(args->file, R_OK))
         s = hm_fail(HM_E_MISSING, args->file, "cannot be read");
     if (!s)
-        s = hm_config_load(&config, origin, args->file, environ);
-    size_t need = hm_config_print(&config, NULL, 0);
-    char *text = calloc(need + 2, 1);
-    if (!text) {
-        free(origin);
-        return hm_fail(HM_E_NOMEM, "config", "out of memory");
-    }
-    hm_config_print(&config, text, need + 2);
+        s = hm_config_load(&config, origin, file, environ);
     for (size_t i = 0; i < hm_n_settings; i++) {
         const struct hm_setting *set = &hm_settings[i];
+        char value[1100];
+        hm_config_value(&config, i, value, sizeof(value));
         if (args->help)
             printf("# %s%s%s%s\n", set->help, set->unit && *set->unit ? " (" : "",
                    set->unit ? set->unit : "", set->unit && *set->unit ? ")" : "");
         if (args->all)
-            printf("%s = %s  # %s\n", set->key, value_of(text, set->key),
-                   from[origin[i] < 4 ? origin[i] : 0]);
+            printf("%s = %s  # %s\n", set->key, value, from[origin[i] < 4 ? origin[i] : 0]);
         else if (origin[i] != HM_FROM_DEFAULT || args->help)
-            printf("%s = %s\n", set->key, value_of(text, set->key));
+            printf("%s = %s\n", set->key, value);
     }
-    free(text);
     free(origin);
     return s;
 }

@@ -7,10 +7,14 @@
 
 #include <stdio.h>
 
-static const struct hm_option options[] = {{"preload", NULL, "with LD_PRELOAD", NULL,
-                                            offsetof(struct hm_launch_args, preload), 0,
-                                            HM_OPT_FLAG},
-                                           HM_LAUNCH_SETTINGS(HM_LAUNCH_OPTION)};
+static const struct hm_option options[] = {
+    {"preload", NULL, "with LD_PRELOAD", NULL, offsetof(struct hm_launch_args, preload), 0,
+     HM_OPT_FLAG},
+
+#define HM_SETTING HM_LAUNCH_OPTION
+#include "core/config.def"
+#undef HM_SETTING
+};
 
 static void print_quoted(const char *text)
 {

@@ -13,6 +13,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+extern char **environ;
+
 #define SONAME "libnccl-profiler-hindmost.so"
 
 /* The folder that holds bin/: an install tree or a build tree. */
@@ -31,7 +33,7 @@ static hm_status_t find_prefix(char exe[PATH_MAX])
 }
 
 /* The library lies beside bin/, in lib/ or a folder below it. */
-static hm_status_t find_library(char path_p[PATH_MAX])
+hm_status_t hm_launch_library(char path_p[PATH_MAX])
 {
     static const char *const dirs[] = {"lib", "lib64", "lib/x86_64-linux-gnu",
                                        "lib/aarch64-linux-gnu"};
@@ -87,7 +89,7 @@ static hm_status_t add_setting(struct list *l, const char *key, const char *valu
     char name[64];
     if (!value)
         return HM_OK;
-    hm_status_t s = hm_config_set(&scratch, key, value);
+    hm_status_t s = hm_config_option(&scratch, key, value);
     if (s)
         return s; /* it has said what is wrong */
     /* ranks may be started in other folders than this command */
@@ -112,12 +114,16 @@ hm_status_t hm_launch_vars(const struct hm_launch_args *args, int preload,
     static char library[PATH_MAX], chain[2 * PATH_MAX];
     struct list l = {var_p, 0};
     var_p[0].value = NULL;
-    hm_status_t s = find_library(library);
-#define HM_SET(field, name, arg, help) \
-    if (!s)                            \
+    hm_status_t s = hm_launch_library(library);
+    /* a variable that the recorder would only grumble at: here somebody is there to repair it */
+    static struct hm_config scratch;
+    if (!s)
+        s = hm_config_load(&scratch, NULL, NULL, environ);
+#define HM_SETTING(field, type, def, min, max, unit, help) \
+    if (!s)                                                \
         s = add_setting(&l, #field, args->field);
-    HM_LAUNCH_SETTINGS(HM_SET)
-#undef HM_SET
+#include "core/config.def"
+#undef HM_SETTING
     if (s)
         return s;
     const char *before = getenv("LD_PRELOAD");

@@ -20,7 +20,11 @@ static const struct hm_option options[] = {
      offsetof(struct hm_launch_args, preload), 0, HM_OPT_FLAG},
     {"no-preload", NULL, "never set LD_PRELOAD", NULL, offsetof(struct hm_launch_args, no_preload),
      0, HM_OPT_FLAG},
-    HM_LAUNCH_SETTINGS(HM_LAUNCH_OPTION)};
+
+#define HM_SETTING HM_LAUNCH_OPTION
+#include "core/config.def"
+#undef HM_SETTING
+};
 
 /* MPI timing and the MPI clock windows need the preload; elsewhere it is only in the way. */
 static int under_mpi(void)

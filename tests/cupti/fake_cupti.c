@@ -87,15 +87,22 @@ CALL(cuptiActivityEnable, int kind)
     fake.enabled |= UINT64_C(1) << kind;
     return kind == 10 ? fake.rc_enable : 0;
 }
+CALL(cuptiActivityDisable, int kind)
+{
+    fake.enabled &= ~(UINT64_C(1) << kind);
+    return 0;
+}
 CALL(cuptiActivityEnableDriverApi, uint32_t cbid, uint8_t on)
 {
-    fake.launch_traced |= cbid == 652 && on;
+    if (cbid == 652)
+        fake.launch_traced = (fake.launch_traced & ~1) | (on ? 1 : 0);
     fake.n_apis++;
     return 0;
 }
 CALL(cuptiActivityEnableRuntimeApi, uint32_t cbid, uint8_t on)
 {
-    fake.launch_traced |= cbid == 505 && on ? 2 : 0;
+    if (cbid == 505)
+        fake.launch_traced = (fake.launch_traced & ~2) | (on ? 2 : 0);
     fake.n_apis++;
     return 0;
 }

@@ -547,6 +547,53 @@ Test(cupti, overhead_and_synchronisation)
     cr_assert_eq(b->u.sync.stream_track, double_nth(HM_EV_KERNEL, 0)->track);
 }
 
+/* A window from 1 ms to 2 ms of the run. What was launched in it belongs to it, when it ran does
+ * not matter; where no call tells, its own start does. */
+Test(cupti, windows_are_exact)
+{
+    const int64_t shift = INT64_C(123456789) - T0; /* of the record's clock to hm_now()'s */
+    const int64_t ms = 1000000;
+    static const struct {
+        uint32_t correlation; /* 0: its call is not seen */
+        int64_t call_us, start_us;
+        int in;
+    } launch[] = {
+        {10, 999, 1001, 0},  {11, 999, 1500, 0},  {12, 1000, 1002, 1}, {13, 1999, 2500, 1},
+        {14, 2000, 2001, 0}, {15, 2500, 3000, 0}, {0, 0, 999, 0},      {0, 0, 1000, 1},
+        {0, 0, 1999, 1},     {0, 0, 2000, 0},
+    };
+    enum { N = sizeof(launch) / sizeof(launch[0]) };
+    reader.to_raw_ns = shift;
+    atomic_store(&hm.n_gates, 3);
+    double_windows[0][0] = T0 + shift + ms;
+    double_windows[0][1] = T0 + shift + 2 * ms;
+    uint32_t n_in = 0, n_calls = 0;
+    for (unsigned i = 0; i < N; i++) {
+        CUpti_ActivityAPI a = api(CUPTI_ACTIVITY_KIND_DRIVER, 652, launch[i].correlation,
+                                  T0 + launch[i].call_us * 1000);
+        CUpti_ActivityKernel10 k =
+            kernel("k", launch[i].correlation ? launch[i].correlation : 100 + i,
+                   T0 + launch[i].start_us * 1000, T0 + launch[i].start_us * 1000 + 10);
+        if (launch[i].correlation && i % 2)
+            add(&a, sizeof(a));
+        add(&k, sizeof(k));
+        if (launch[i].correlation && !(i % 2)) /* records of a call may come later */
+            add(&a, sizeof(a));
+        n_in += (uint32_t)launch[i].in;
+        n_calls += launch[i].correlation && launch[i].in;
+    }
+    hm_cupti_parse_calls(&reader, buffer, used);
+    cr_assert_eq(hm_cupti_parse(&reader, buffer, used), N + 6);
+    for (unsigned i = 0, seen = 0; i < N; i++) {
+        if (!launch[i].in)
+            continue;
+        const struct hm_event *ev = double_nth(HM_EV_KERNEL, seen++);
+        cr_assert(ev && ev->t_ns == T0 + launch[i].start_us * 1000, "launch %u", i);
+    }
+    cr_assert_null(double_nth(HM_EV_KERNEL, n_in));
+    cr_assert(double_nth(HM_EV_API, n_calls - 1) && !double_nth(HM_EV_API, n_calls));
+}
+
 /* Bytes of any kind must not lead the parser outside its buffer or into a loop. */
 Test(cupti, noise)
 {

@@ -220,3 +220,29 @@ Test(cupti_start, pop_finds_its_own_id, .init = load)
     ops()->flush(second(20), 1);
     cr_assert_eq(double_nth(HM_EV_API, 0)->u.api.external, 8);
 }
+
+/* Outside windows CUPTI records nothing; it is let go of when a window has been shut for a while,
+ * by the source's own thread. */
+Test(cupti_start, held_for_windows_only, .init = load)
+{
+    double_gate(0);
+    cr_assert_eq(hm_cupti_start(), 1);
+    cr_assert_eq(the_fake->enabled, 0, "no window is open");
+    cr_assert_eq(the_fake->launch_traced, 0);
+    double_gate(UINT64_MAX);
+    ops()->hold(1); /* as the step mark does that opens it */
+    cr_assert(the_fake->enabled >> HM_CUPTI_KERNEL & 1);
+    cr_assert_eq(the_fake->launch_traced, 3);
+    ops()->hold(1);
+    launch("k", 10);
+    double_gate(0);
+    for (int i = 0; i < 200 && hm_cupti_held(); i++)
+        usleep(50000);
+    cr_assert_eq(the_fake->enabled, 0, "let go of after two seconds");
+    cr_assert_eq(the_fake->launch_traced, 0);
+    cr_assert(double_nth(HM_EV_KERNEL, 0) || the_fake->n_flushed, "fetched before");
+    double_gate(UINT64_MAX); /* an order from outside: our thread sees it */
+    for (int i = 0; i < 200 && !hm_cupti_held(); i++)
+        usleep(50000);
+    cr_assert(the_fake->enabled >> HM_CUPTI_KERNEL & 1);
+}

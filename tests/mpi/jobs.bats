@@ -125,3 +125,23 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
     grep -qx "plain: 2 ranks, 1" out
     [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 2" ]
 }
+
+@test "hindmost ctl reaches every rank of a running job" {
+    # 3 s: rank 1 comes 20 ms late to each step
+    $launch -np 3 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 150 late 20 1 >out 2>err 3>&- &
+    job=$!
+    for _ in $(seq 200); do
+        [ ! -e run/rank-00000.lock ] || [ ! -e run/rank-00001.lock ] || [ ! -e run/rank-00002.lock ] || break
+        sleep 0.05
+    done
+    run "$HM_BUILD/bin/hindmost" ctl stop run
+    [ "$output" = "stopped: 3 of 3 ranks" ]
+    run "$HM_BUILD/bin/hindmost" ctl snapshot run
+    [ "$(echo "$output" | grep -c '^rank [012]  .*  not recording$')" -eq 3 ]
+    wait $job
+    for r in 0 1 2; do
+        [ "$(rows run/rank-0000$r.h5 /step)" = "/step 150" ]
+        n=$(rows run/rank-0000$r.h5 /mpi | cut -d ' ' -f 2)
+        [ "$n" -lt 600 ]
+    done
+}

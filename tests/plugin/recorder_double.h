@@ -12,6 +12,8 @@ void double_start(int64_t pool_bytes);
 /** As HINDMOST=off: waking fails. */
 void double_start_off(void);
 void double_gate(uint64_t kinds);
+/** Windows that hm_on_at() sees once hm.n_gates is above 1, in ns of hm_now(). */
+extern int64_t double_windows[8][2];
 
 extern struct hm_event double_event[100000];
 uint32_t double_n_events(void);

@@ -7,6 +7,8 @@
  * HOW dlclose LIB: loads the library itself, marks, closes it, marks again and returns.
  * HOW pausewriter: its writer is stopped during N more steps, and let go before the return.
  * HOW threads: N steps in each of 8 threads. HOW stopped: hm_stop() for the second half.
+ * HOW until FILE: after the N steps goes on, one each 5 ms, until FILE is there.
+ * HOW stuck FILE: after the N steps begins two ranges and does nothing until FILE is there.
  */
 #include "hindmost/hindmost.h"
 
@@ -107,6 +109,18 @@ int main(int argc, char **argv)
             return 1;
         mark(n, n);
         kill(writer, SIGCONT);
+    }
+    for (int i = n; !strcmp(how, "until") && access(argv[3], F_OK); i++) {
+        mark(i, 1);
+        usleep(5000);
+    }
+    if (!strcmp(how, "stuck")) {
+        hm_range_push("outer work");
+        hm_range_push("stuck here");
+        while (access(argv[3], F_OK))
+            usleep(10000);
+        hm_range_pop();
+        hm_range_pop();
     }
     if (!strcmp(how, "stopped")) {
         hm_stop();
