@@ -384,6 +384,10 @@ static hm_status_t settle(struct hm_run *run, struct head *h, size_t n)
                 run, base_name(h[i].path),
                 "the process ended without saying so (a signal or _exit); all events up to then are used");
     }
+    if (n && h[0].meta.source == HM_SOURCE_INSPECTOR)
+        hm_run_problem(run, "inspector",
+                       "durations alone: the ends of a collective are taken for one, whoever took "
+                       "least time came last; resolution 1 us, no steps, nothing of the host");
     find_domains(run);
     find_missing(run);
     hm_status_t s = find_comms(run, h, first_worker);

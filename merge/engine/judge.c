@@ -147,6 +147,9 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
                              .n_graph_ranks = e->more->n_graph_ranks,
                              .n_steps = most - skip,
                              .n_skipped = skip};
+    for (uint32_t i = 0; i < e->run.n_present; i++)
+        if (e->run.rank[i].source == HM_SOURCE_INSPECTOR)
+            in.arrival_source = HM_ARRIVAL_PTIMER; /* durations by the GPU's timer, no starts */
     struct hm_judge *judge;
     hm_status_t s = hm_judge_create(&in, &judge);
     if (s)

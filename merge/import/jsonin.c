@@ -26,7 +26,7 @@ struct hm_jsonin {
     uint8_t in_object[HM_JSON_MAX_DEPTH];
     uint32_t depth;
     enum want want;
-    int failed;
+    int failed, many, cut;
     char why[160];
     size_t len;
     char text[HM_JSON_MAX_TEXT + 1];
@@ -67,6 +67,16 @@ void hm_jsonin_close(struct hm_jsonin *j)
     free(j->path);
     free(j->buf);
     free(j);
+}
+
+void hm_jsonin_many(struct hm_jsonin *j)
+{
+    j->many = 1;
+}
+
+int hm_jsonin_is_cut(const struct hm_jsonin *j)
+{
+    return j->cut;
 }
 
 const char *hm_jsonin_text(const struct hm_jsonin *j, size_t *len_p)
@@ -130,6 +140,7 @@ static int skip_space(struct hm_jsonin *j)
 
 static enum hm_json cut_off(struct hm_jsonin *j)
 {
+    j->cut = !j->failed;
     if (!j->before && !j->n)
         return fail(j, "empty file: ends");
     return fail(j, "cut off: the JSON is not complete, it ends");
@@ -338,6 +349,8 @@ enum hm_json hm_jsonin_next(struct hm_jsonin *j)
     if (j->failed)
         return HM_JSON_ERROR;
     int c = skip_space(j);
+    if (j->want == WANT_NOTHING && j->many && c >= 0)
+        j->want = WANT_VALUE;
     if (j->want == WANT_NOTHING)
         return c < 0 ? (j->failed ? HM_JSON_ERROR : HM_JSON_END)
                      : fail(j, "not JSON: something behind the end");

@@ -30,6 +30,11 @@ enum hm_json {
 struct hm_jsonin;
 /** HM_OK, HM_E_DATA, HM_E_NOMEM. `path` is copied. */
 hm_status_t hm_jsonin_open(const char *path, struct hm_jsonin **json_p);
+/** The file is a row of values, as JSON lines are: behind one the next begins, END comes behind the
+ *  last. Before the first token. */
+void hm_jsonin_many(struct hm_jsonin *json);
+/** 1: the failure is that the file ends inside a value. */
+int hm_jsonin_is_cut(const struct hm_jsonin *json);
 void hm_jsonin_close(struct hm_jsonin *json);
 enum hm_json hm_jsonin_next(struct hm_jsonin *json);
 /** Text of the last KEY, STRING or NUMBER, NUL-terminated UTF-8; borrowed until the next call. */

@@ -120,8 +120,11 @@ void hm_view_ranks(const struct hm_result *r, uint32_t most, struct hm_view *v)
     hm_view_column(v, "gpu", 0, 0);
     if (n_roles)
         hm_view_column(v, "role", 1, 2);
-    static const char *const title[] = {"compute", "exposed", "copy",    "idle",
-                                        "total",   "stall",   "last in", "late"};
+    const struct hm_out_steps *steps = hm_result_row(r, HM_T_steps, 0);
+    int few = !steps || steps->n < 2; /* no steps to be last in: collectives count */
+    const char *const title[] = {
+        "compute", "exposed", "copy", "idle", "total", "stall", few ? "came last" : "last in",
+        "late"};
     for (size_t i = 0; i < sizeof(title) / sizeof(*title); i++)
         hm_view_column(v, title[i], 0, 0);
     hm_view_column(v, "", 1, 0);
@@ -142,7 +145,7 @@ void hm_view_ranks(const struct hm_result *r, uint32_t most, struct hm_view *v)
                                 q[i]->idle_ns,    q[i]->window_ns,       q[i]->stall_ns};
         for (size_t k = 0; k < sizeof(part) / sizeof(*part); k++)
             cell_ms(v, part[k], per, 2);
-        cell_int(v, q[i]->last_in_steps);
+        cell_int(v, few ? q[i]->last_arrivals : q[i]->last_in_steps);
         cell_ms(v, q[i]->late_ns, per, 2);
         hm_view_cell(v, "%s", subject ? "<-" : "");
     }

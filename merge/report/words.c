@@ -289,13 +289,13 @@ static const char *how_to_mark(const struct hm_run *run)
 {
     switch (run->n_present ? run->rank[0].source : HM_SOURCE_RECORDER) {
     case HM_SOURCE_KINETO:
-        return "profiler.step() after each step, with a schedule of 20 active steps";
+        return "call profiler.step() after each step, with a schedule of 20 active steps";
     case HM_SOURCE_NSYS:
-        return "an NVTX range around each step, named \"step 17\" or \"iteration 17\"";
+        return "put an NVTX range around each step, named \"step 17\" or \"iteration 17\"";
     case HM_SOURCE_INSPECTOR:
-        return "this format has no steps; record with hindmost run";
+        return "record with hindmost run: these files have no steps and no times";
     default:
-        return "hm_step(i) of hindmost/hindmost.h";
+        return "say where a step begins: hm_step(i) of hindmost/hindmost.h";
     }
 }
 
@@ -312,7 +312,7 @@ void hm_words_head(const struct hm_run *run, const struct hm_result *r, struct h
     add_sure(r, n, f, l);
     int no_marks = n && s && s->source && !strcmp(s->source, "none");
     if (no_marks)
-        hm_lines_add(l, "NEXT", HM_INK_PLAIN, "say where a step begins: %s", how_to_mark(run));
+        hm_lines_add(l, "NEXT", HM_INK_PLAIN, "%s", how_to_mark(run));
     char *next = hm_words_next(run, !n && f && f->next ? f->next : merge);
     add_list(l, no_marks ? "" : "NEXT", next);
     free(next);
