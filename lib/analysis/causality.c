@@ -1,4 +1,4 @@
-/* Causality check and the bounds it gives.
+/* Causality check.
  *
  * Box: lib/analysis. Pure. Source: facts on analysis 2.16.
  */
@@ -36,26 +36,4 @@ int64_t hm_causality_gap(const struct hm_part *part, size_t n, size_t *early_p, 
             }
         }
     return worst;
-}
-
-size_t hm_bounds_of(const struct hm_launch *l, const struct hm_part *part, const uint32_t *domain,
-                    struct hm_bound *bound_p)
-{
-    if (!(l->flags & HM_LAUNCH_SYNCHRONOUS) || l->source != HM_ARRIVAL_KERNEL)
-        return 0;
-    size_t n = 0;
-    for (uint32_t j = 0; j < l->n_present; j++) {
-        /* the earliest end in each other domain is the tightest; one pass is enough for a check */
-        for (uint32_t i = 0; i < l->n_present && n < l->n_present; i++) {
-            uint32_t di = domain[part[i].worker], dj = domain[part[j].worker];
-            if (di == dj || part[j].worker != l->last_worker)
-                continue;
-            /* end_i >= start_j at one instant: on i's clock end_i, j's shows at least start_j */
-            bound_p[n++] = (struct hm_bound){.a = di,
-                                             .b = dj,
-                                             .x_ns = part[i].a.end_ns,
-                                             .lo_ns = part[j].a.start_ns - part[i].a.end_ns};
-        }
-    }
-    return n;
 }

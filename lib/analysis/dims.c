@@ -271,14 +271,15 @@ void hm_dims_find(const struct hm_roles_in *in, const uint32_t *world)
                 me = n;
             of[n++] = f[i];
         }
-        unsigned told = 0;
+        unsigned told = 0, smaller = 0;
         for (uint32_t k = 0; k < in->n_comms; k++)
             if (in->use[k].world == u->world && in->use[k].n_present > 1 && known[k])
-                told |= 1u << known[k];
+                (in->use[k].n_present < n_all ? &smaller : &told)[0] |= 1u << known[k];
+        told |= smaller;
         const char *from = NULL;
         if (u->n_present == n_all) {
             struct family *g = family_of(f, &n_families, u);
-            if (n || told)
+            if (n || smaller)
                 set(u, HM_DIM_WORLD, "all ranks of the world, beside smaller groups");
             else
                 set(u, replicas(g), "what it carries: the only one of its world");

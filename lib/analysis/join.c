@@ -48,7 +48,7 @@ struct launch {
 struct comm_state {
     uint32_t id;
     struct hm_join_comm c;
-    int known;
+    int known, all_to_all;
     uint32_t seq, n_open; /* n_open: operations of the last launches, none of which ran */
     int64_t open_ns;
 };
@@ -318,20 +318,28 @@ static void sums(struct hm_arrival *a, const struct op *op, uint32_t n, uint32_t
     a->n_ops = (uint8_t)(n < 255 ? n : 255);
 }
 
-/* Sends to and receives from every other member in one launch: an all-to-all in pieces (NCCL tells
- * AlltoAll so). Where a piece is empty, that pair waits for nothing: not one unit. */
-static int is_all_to_all(const struct op *op, uint32_t n, const struct hm_join_comm *c)
+/* Sends to and receives from the other members in one launch: an all-to-all in pieces (NCCL tells
+ * AlltoAll so). Pieces may be empty or left out where a pair exchanges nothing; at least half of
+ * the pieces, and more than the two neighbours of a pipeline. Once a communicator was used so,
+ * whatever little a launch exchanges is one too. 0 = none, 1 = all pieces, 2 = with holes. */
+static int all_to_all_of(const struct op *op, uint32_t n, struct comm_state *cs)
 {
+    const struct hm_join_comm *c = &cs->c;
     uint32_t n_send = 0, n_recv = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_p2p(&op[i]) || !op[i].count)
+        if (!is_p2p(&op[i]))
             return 0;
-        if (op[i].peer == c->crank)
+        if (op[i].peer == c->crank || !op[i].count)
             continue;
         n_send += op[i].func == HM_NCCL_SEND;
         n_recv += op[i].func == HM_NCCL_RECV;
     }
-    return c->n_ranks > 2 && n_send >= c->n_ranks - 1 && n_recv >= c->n_ranks - 1;
+    uint32_t others = c->n_ranks - 1, least = others / 2 + others % 2;
+    least = least > 3 ? least : 3;
+    int full = others > 1 && n_send >= others && n_recv >= others;
+    if (full || (n_send >= least && n_recv >= least))
+        cs->all_to_all = 1;
+    return full ? 1 : cs->all_to_all && n_send + n_recv ? 2 : 0;
 }
 
 static hm_status_t emit_p2p(struct hm_join *j, struct hm_arrival a, const struct op *op, uint32_t n,
@@ -374,7 +382,8 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
     uint32_t n_p2p = 0;
     for (uint32_t i = 0; i < n; i++)
         n_p2p += (uint32_t)is_p2p(&op[i]);
-    if (n_p2p && n_p2p == n && !is_all_to_all(op, n, &c)) {
+    int a2a = n_p2p && n_p2p == n ? all_to_all_of(op, n, cs) : 0;
+    if (n_p2p && n_p2p == n && !a2a) {
         if (!present) /* the order of each pair goes on all the same */
             for (uint32_t i = 0; i < n; i++)
                 if (op[i].peer >= 0 && (uint32_t)op[i].peer < c.n_ranks && c.crank >= 0)
@@ -394,7 +403,7 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
         }
         a.bytes = a.bytes / (c.n_ranks - 1) * c.n_ranks;
         a.func = HM_NCCL_ALLTOALL;
-        a.signature = HM_NCCL_ALLTOALL;
+        a.signature = a2a == 2 ? HM_SIGNATURE_HOLES : HM_NCCL_ALLTOALL;
         a.n_ops = 1;
     } else {
         sums(&a, op, n, c.n_ranks);

@@ -163,6 +163,23 @@ static uint32_t reference_of(const struct hm_part *p, size_t n)
     return HM_NO_ID;
 }
 
+/* Some pairs exchange nothing and bind nothing: nobody leaves before those it needs have come, so
+ * each waited for the last who came before it left. Waits point there; the order of ends and
+ * starts tells nothing of the clocks. */
+static void decide_holes(struct hm_launch *l, struct hm_part *p, size_t n)
+{
+    l->flags |= HM_LAUNCH_HOLES;
+    for (size_t i = 0; i < n; i++) {
+        size_t last = i;
+        for (size_t k = 0; k < n; k++)
+            if (p[k].a.start_ns < p[i].a.end_ns && p[k].a.start_ns > p[last].a.start_ns)
+                last = k;
+        p[i].v.last_ns = p[last].a.start_ns;
+        if (!(l->flags & HM_LAUNCH_TIE))
+            p[i].v.last_worker = p[last].worker;
+    }
+}
+
 static void decide_synchronous(struct hm_match *m, struct hm_launch *l, struct hm_part *p, size_t n)
 {
     l->flags |= HM_LAUNCH_SYNCHRONOUS;
@@ -184,6 +201,11 @@ static void decide_synchronous(struct hm_match *m, struct hm_launch *l, struct h
         if (p[i].worker == reference)
             v->flags |= HM_ANNOT_REFERENCE;
     }
+    for (size_t i = 0; i < n; i++)
+        if (l->func == HM_NCCL_ALLTOALL && p[i].a.signature == HM_SIGNATURE_HOLES) {
+            decide_holes(l, p, n);
+            return;
+        }
     if (n < 2 || l->source != HM_ARRIVAL_KERNEL)
         return; /* host times bind nothing */
     size_t early, late;
@@ -270,7 +292,8 @@ static void decide(struct hm_match *m, struct hm_launch *l, struct hm_part *p, s
         int64_t u = error_of(m, l->last_worker, p[i].worker, l->last_ns);
         l->u_ns = u > l->u_ns ? u : l->u_ns;
         if (p[i].a.signature != l->signature)
-            m->stats.n_mismatched += i > 0 && l->pair == 0 && l->confidence != HM_JOIN_ORDER;
+            m->stats.n_mismatched += i > 0 && l->func != HM_NCCL_ALLTOALL && l->pair == 0 &&
+                                     l->confidence != HM_JOIN_ORDER;
     }
     if (n > 1 && l->u_ns > m->stats.error_max_ns)
         m->stats.error_max_ns = l->u_ns;

@@ -19,6 +19,22 @@ static void shift_clocks(struct hm_judge *j, const int64_t *shift)
     }
 }
 
+/* Do all members leave together? Not where some exchange nothing. */
+static int ends_together(const struct hm_jlaunch *l)
+{
+    return hm_judge_is_sync(l) && !(l->flags & HM_LAUNCH_HOLES);
+}
+
+/* The last who came before part k left: whom it waited for where some exchange nothing. */
+static int64_t last_before(const struct hm_jpart *p, uint32_t n, uint32_t k)
+{
+    int64_t last = p[k].start_ns;
+    for (uint32_t m = 0; m < n; m++)
+        if (p[m].start_ns > last && p[m].start_ns < p[k].end_ns)
+            last = p[m].start_ns;
+    return last;
+}
+
 static void measure_again(struct hm_judge *j)
 {
     for (size_t i = 0; i < j->n_launches; i++) {
@@ -47,6 +63,8 @@ static void measure_again(struct hm_judge *j)
         }
         for (uint32_t k = 0; k < l->n_parts; k++) {
             int64_t until = l->last_ns < p[k].end_ns ? l->last_ns : p[k].end_ns;
+            if (l->flags & HM_LAUNCH_HOLES)
+                until = last_before(p, l->n_parts, k);
             p[k].wait_ns = until > p[k].start_ns ? until - p[k].start_ns : 0;
         }
         if (l->last_ns - second <= HM_EXIT_SKEW_NS) /* durations do not order what is this close */
@@ -59,14 +77,14 @@ static size_t end_skews(const struct hm_judge *j, int64_t *skew, size_t *first, 
 {
     memset(first, 0, (j->n_workers + 1) * sizeof(*first));
     for (size_t i = 0; i < j->n_launches; i++)
-        for (uint32_t k = 0; hm_judge_is_sync(&j->launch[i]) && k < j->launch[i].n_parts; k++)
+        for (uint32_t k = 0; ends_together(&j->launch[i]) && k < j->launch[i].n_parts; k++)
             first[j->part[j->launch[i].first_part + k].worker + 1]++;
     for (uint32_t w = 0; w < j->n_workers; w++)
         first[w + 1] += first[w];
     for (size_t i = 0; i < j->n_launches; i++) {
         const struct hm_jlaunch *l = &j->launch[i];
         const struct hm_jpart *p = &j->part[l->first_part];
-        if (!hm_judge_is_sync(l))
+        if (!ends_together(l))
             continue;
         for (uint32_t k = 0; k < l->n_parts; k++)
             ends[k] = p[k].end_ns;

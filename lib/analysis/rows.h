@@ -119,6 +119,8 @@ struct hm_window {
  */
 enum hm_arrival_source { HM_ARRIVAL_KERNEL = 1, HM_ARRIVAL_PTIMER, HM_ARRIVAL_ENQUEUE };
 enum hm_join_confidence { HM_JOIN_EXTERNAL = 1, HM_JOIN_WINDOW, HM_JOIN_ORDER, HM_JOIN_GRAPH };
+/* hm_arrival.signature of an all-to-all in pieces of which some are empty. */
+enum { HM_SIGNATURE_HOLES = 0x686f6c65 };
 /* hm_segment.gate: what came last before the arrival. */
 enum hm_gate { HM_GATE_NONE, HM_GATE_DEVICE, HM_GATE_COMM, HM_GATE_HOST, HM_GATE_UNKNOWN };
 /* One (kernel, grid) of one worker, over the analysed steps, where no communication ran beside it:
@@ -163,7 +165,8 @@ enum {
     HM_LAUNCH_COMPLETE = 1,
     HM_LAUNCH_SYNCHRONOUS = 2,
     HM_LAUNCH_TIE = 4,
-    HM_LAUNCH_VIOLATION = 8
+    HM_LAUNCH_VIOLATION = 8,
+    HM_LAUNCH_HOLES = 16 /* an all-to-all in which some pairs exchange nothing */
 };
 
 #endif

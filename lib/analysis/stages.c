@@ -36,8 +36,10 @@ static hm_status_t measure(const struct hm_judge *j, uint32_t world, struct stag
                          .least = calloc(n, sizeof(int64_t)),
                          .most = calloc(n, sizeof(int64_t)),
                          .n_of = calloc(n, sizeof(uint32_t))};
-    if (!s->work || !s->least || !s->most || !s->n_of) {
+    int64_t *v = malloc((j->n_workers + 1) * sizeof(*v));
+    if (!s->work || !s->least || !s->most || !s->n_of || !v) {
         stages_free(s);
+        free(v);
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     }
     for (uint32_t w = 0; w < j->n_workers; w++) {
@@ -45,7 +47,6 @@ static hm_status_t measure(const struct hm_judge *j, uint32_t world, struct stag
         if (j->roles.world[w] != world || k == HM_NO_ID)
             continue;
         int64_t u = j->worker[w].sum.compute_ns;
-        s->work[k] += u;
         s->least[k] = !s->n_of[k] || u < s->least[k] ? u : s->least[k];
         s->most[k] = u > s->most[k] ? u : s->most[k];
         s->n_of[k]++;
@@ -53,10 +54,17 @@ static hm_status_t measure(const struct hm_judge *j, uint32_t world, struct stag
             s->n = k + 1;
     }
     double sum = 0;
+    /* the median: a stage is unequal by design only where its replicas are alike; one that is not
+     * has been compared with them */
     for (uint32_t k = 0; k < s->n; k++) {
-        s->work[k] /= s->n_of[k] ? s->n_of[k] : 1;
+        size_t m = 0;
+        for (uint32_t w = 0; w < j->n_workers; w++)
+            if (j->roles.world[w] == world && j->roles.stage[w] == k)
+                v[m++] = j->worker[w].sum.compute_ns;
+        s->work[k] = m ? hm_median(v, m) : 0;
         sum += (double)s->work[k];
     }
+    free(v);
     s->mean = s->n ? sum / s->n : 0;
     return HM_OK;
 }
@@ -224,7 +232,7 @@ static hm_status_t finding(struct hm_judge *j, struct hm_result *r, const struct
                 "compute of a rank: %.1f ms a step in stage %u, %.1f ms in the others",
                 hm_ms(s->work[top]) / (double)j->n_steps, top, others / 1e6 / (double)j->n_steps);
     if (s->n_of[top] > 1)
-        hm_list_add(&f->evidence, "all %u replicas alike: %.1f to %.1f ms a step", s->n_of[top],
+        hm_list_add(&f->evidence, "its %u replicas: %.1f to %.1f ms a step", s->n_of[top],
                     hm_ms(s->least[top]) / (double)j->n_steps,
                     hm_ms(s->most[top]) / (double)j->n_steps);
     if (c.names)

@@ -88,12 +88,32 @@ static int64_t share_of(const struct hm_judge *j, const struct replay *r,
     return n ? taken / n : 0;
 }
 
+/* Of those who came before part k left: the last, as it was and as it is now. */
+static int64_t last_before(const struct replay *r, const struct hm_jlaunch *l,
+                           const struct hm_jpart *p, uint32_t k, int64_t *was_p)
+{
+    int64_t is = r->start[l->first_part + k];
+    *was_p = p[k].start_ns;
+    for (uint32_t m = 0; m < l->n_parts; m++) {
+        if (p[m].start_ns >= p[k].end_ns)
+            continue;
+        *was_p = p[m].start_ns > *was_p ? p[m].start_ns : *was_p;
+        is = r->start[l->first_part + m] > is ? r->start[l->first_part + m] : is;
+    }
+    return is;
+}
+
 static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
                    int64_t last)
 {
     const struct hm_jpart *p = &j->part[l->first_part];
     for (uint32_t k = 0; k < l->n_parts; k++) {
         uint32_t me = l->first_part + k, other = p[k].source;
+        if (l->flags & HM_LAUNCH_HOLES) {
+            int64_t was, is = last_before(r, l, p, k, &was);
+            r->end[me] = is + (p[k].end_ns - was);
+            continue;
+        }
         if (hm_judge_is_sync(l)) {
             r->end[me] = last + (p[k].end_ns - l->last_ns);
             continue;

@@ -237,3 +237,22 @@ Test(match, clocks_never_compared_give_no_waits)
         cr_assert_eq(hm_wait_of(&p[i].a, &p[i].v), 0);
     cr_assert(l->flags & HM_LAUNCH_TIE);
 }
+
+/* U14: r1 and r2 exchange nothing, so r1 is through before r2 comes; r0 needs both. */
+Test(match, empty_pairs_of_an_all_to_all_bind_nothing)
+{
+    struct hm_part p[3] = {part(0, HM_NCCL_ALLTOALL, 110, 230), part(1, HM_NCCL_ALLTOALL, 100, 150),
+                           part(2, HM_NCCL_ALLTOALL, 180, 230)};
+    struct hm_launch l[3];
+    struct hm_match_stats stats;
+    clock_error_us = 0;
+    p[1].a.signature = p[2].a.signature = HM_SIGNATURE_HOLES;
+    cr_assert_eq(match(3, 3, p, 3, 0, l, &stats), 1);
+    cr_assert_eq(stats.n_violations, 0);
+    cr_assert_eq(l->last_worker, 2);
+    static const int64_t wait[] = {70, 10, 0}, whom[] = {2, 0, 2};
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(hm_wait_of(&p[i].a, &p[i].v), wait[i] * US, "worker %d", i);
+        cr_expect_eq(p[i].v.last_worker, whom[i], "worker %d", i);
+    }
+}

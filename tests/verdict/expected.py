@@ -181,8 +181,6 @@ NOT_YET = {
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
     "u4-descheduled": "the samples of the threads' CPU time are not read",
-    "u14": "an all-to-all without some pair is not matched",
-    "u14-empty": "an all-to-all without some pair is not matched",
     "u15": "kernels that synchronise and are not NCCL's count as compute",
     "u15-unknown": "kernels that synchronise and are not NCCL's count as compute",
     "u9": "stages are not compared: none",
