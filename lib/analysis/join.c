@@ -163,12 +163,14 @@ static int before(const struct hm_part *a, const struct hm_part *b)
     return a->i_arrival < b->i_arrival;
 }
 
-static hm_status_t push_ready(struct hm_join *j, const struct hm_arrival *a, uint32_t device)
+static hm_status_t push_ready(struct hm_join *j, const struct hm_arrival *a, uint32_t device,
+                              uint16_t flags)
 {
     if (!grow(&j->ready, &j->cap_ready, j->n_ready, sizeof(*j->ready)))
         return no_memory();
     struct hm_part p = {.a = *a, .i_segment = HM_NO_ID};
     p.v.step = p.v.last_worker = HM_NO_ID;
+    p.v.flags = flags;
     p.v.device = (uint8_t)(device < 255 ? device : 255);
     p.i_arrival = (uint32_t)j->serial++;
     size_t i = j->n_ready++;
@@ -357,7 +359,7 @@ static hm_status_t emit_p2p(struct hm_join *j, struct hm_arrival a, const struct
         a.signature = (uint32_t)mix(o->dtype ^ o->count << 8);
         a.func = o->func;
         a.n_ops = 1;
-        hm_status_t s = push_ready(j, &a, device);
+        hm_status_t s = push_ready(j, &a, device, 0);
         if (s)
             return s;
     }
@@ -403,7 +405,7 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
         }
         a.bytes = a.bytes / (c.n_ranks - 1) * c.n_ranks;
         a.func = HM_NCCL_ALLTOALL;
-        a.signature = a2a == 2 ? HM_SIGNATURE_HOLES : HM_NCCL_ALLTOALL;
+        a.signature = HM_NCCL_ALLTOALL;
         a.n_ops = 1;
     } else {
         sums(&a, op, n, c.n_ranks);
@@ -411,7 +413,7 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
             (uint32_t)op[0].peer < c.n_ranks && c.n_ranks <= MAX_PEERS)
             a.pair = 1 + (uint32_t)op[0].peer * (c.n_ranks + 1);
     }
-    return push_ready(j, &a, device);
+    return push_ready(j, &a, device, a2a == 2 ? HM_ANNOT_HOLES : 0);
 }
 
 /* ---- rule: launches ---- */
@@ -900,7 +902,7 @@ static hm_status_t kernels_kernel(struct hm_join *j, const struct hm_event *ev)
                            .source = HM_ARRIVAL_KERNEL,
                            .confidence = HM_JOIN_ORDER};
     a.signature = a.func;
-    return push_ready(j, &a, k.device);
+    return push_ready(j, &a, k.device, 0);
 }
 
 /* ---- the object ---- */

@@ -202,7 +202,7 @@ static void decide_synchronous(struct hm_match *m, struct hm_launch *l, struct h
             v->flags |= HM_ANNOT_REFERENCE;
     }
     for (size_t i = 0; i < n; i++)
-        if (l->func == HM_NCCL_ALLTOALL && p[i].a.signature == HM_SIGNATURE_HOLES) {
+        if (l->func == HM_NCCL_ALLTOALL && p[i].v.flags & HM_ANNOT_HOLES) {
             decide_holes(l, p, n);
             return;
         }
@@ -292,8 +292,7 @@ static void decide(struct hm_match *m, struct hm_launch *l, struct hm_part *p, s
         int64_t u = error_of(m, l->last_worker, p[i].worker, l->last_ns);
         l->u_ns = u > l->u_ns ? u : l->u_ns;
         if (p[i].a.signature != l->signature)
-            m->stats.n_mismatched += i > 0 && l->func != HM_NCCL_ALLTOALL && l->pair == 0 &&
-                                     l->confidence != HM_JOIN_ORDER;
+            m->stats.n_mismatched += i > 0 && l->pair == 0 && l->confidence != HM_JOIN_ORDER;
     }
     if (n > 1 && l->u_ns > m->stats.error_max_ns)
         m->stats.error_max_ns = l->u_ns;
@@ -303,7 +302,7 @@ static void decide(struct hm_match *m, struct hm_launch *l, struct hm_part *p, s
     if (n < members)
         flags |= HM_ANNOT_PARTIAL;
     for (size_t i = 0; i < n; i++) {
-        p[i].v.flags = flags;
+        p[i].v.flags = (uint16_t)(flags | (p[i].v.flags & HM_ANNOT_HOLES));
         p[i].v.u_ns = saturate(l->u_ns);
         p[i].keep = 0;
     }

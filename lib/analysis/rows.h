@@ -119,8 +119,6 @@ struct hm_window {
  */
 enum hm_arrival_source { HM_ARRIVAL_KERNEL = 1, HM_ARRIVAL_PTIMER, HM_ARRIVAL_ENQUEUE };
 enum hm_join_confidence { HM_JOIN_EXTERNAL = 1, HM_JOIN_WINDOW, HM_JOIN_ORDER, HM_JOIN_GRAPH };
-/* hm_arrival.signature of an all-to-all in pieces of which some are empty. */
-enum { HM_SIGNATURE_HOLES = 0x686f6c65 };
 /* hm_segment.gate: what came last before the arrival. */
 enum hm_gate { HM_GATE_NONE, HM_GATE_DEVICE, HM_GATE_COMM, HM_GATE_HOST, HM_GATE_UNKNOWN };
 /* One (kernel, grid) of one worker, over the analysed steps, where no communication ran beside it:
@@ -151,12 +149,14 @@ static inline int64_t hm_segment_sum(const struct hm_segment *s)
 
 /* hm_annot.flags */
 enum {
-    HM_ANNOT_MATCHED = 1,   /* last_ns, end1_ns, last_worker are set */
-    HM_ANNOT_TIE = 2,       /* margin <= clock error: no last worker (last_worker = HM_NO_ID) */
-    HM_ANNOT_LATE = 4,      /* this worker is the last one */
-    HM_ANNOT_REFERENCE = 8, /* the lower-median arriver against which the late one is explained */
-    HM_ANNOT_PARTIAL = 16,  /* members are missing */
-    HM_ANNOT_ONE_SIDED = 32 /* rooted or point-to-point: no common wait */
+    HM_ANNOT_MATCHED = 1,    /* last_ns, end1_ns, last_worker are set */
+    HM_ANNOT_TIE = 2,        /* margin <= clock error: no last worker (last_worker = HM_NO_ID) */
+    HM_ANNOT_LATE = 4,       /* this worker is the last one */
+    HM_ANNOT_REFERENCE = 8,  /* the lower-median arriver against which the late one is explained */
+    HM_ANNOT_PARTIAL = 16,   /* members are missing */
+    HM_ANNOT_ONE_SIDED = 32, /* rooted or point-to-point: no common wait */
+    HM_ANNOT_HOLES = 64      /* an all-to-all in pieces of which this worker's are not all there;
+                                the join sets it, the match keeps it */
 };
 /* hm_step_part.flags */
 enum { HM_STEP_WARMUP = 1, HM_STEP_OWN_FLUSH = 2, HM_STEP_PARTIAL = 4, HM_STEP_OBSERVED = 8 };

@@ -246,7 +246,7 @@ Test(match, empty_pairs_of_an_all_to_all_bind_nothing)
     struct hm_launch l[3];
     struct hm_match_stats stats;
     clock_error_us = 0;
-    p[1].a.signature = p[2].a.signature = HM_SIGNATURE_HOLES;
+    p[1].v.flags = p[2].v.flags = HM_ANNOT_HOLES;
     cr_assert_eq(match(3, 3, p, 3, 0, l, &stats), 1);
     cr_assert_eq(stats.n_violations, 0);
     cr_assert_eq(l->last_worker, 2);
