@@ -68,26 +68,39 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
         hm_status_t st = hm_judge_control(j, first, block, &k);
         if (st != HM_OK)
             return st;
+        double known = 3 * k.error > 0.01 ? 3 * k.error : 0.01;
+        if (k.n_follow)
+            hm_list_add(&f->evidence,
+                        "it exchanges %.2fx the bytes of its peers in all-to-all, and %u of its "
+                        "kernels are longer by as much",
+                        k.bytes, k.n_follow);
         if (k.alone >= 0.2) { /* sizes differ: no clock makes a grid larger */
             cause = "more_work";
             hm_list_add(&f->evidence,
                         "%.0f %% of its kernel time goes into grids that no peer runs: it is given "
                         "more",
                         100 * k.alone);
-        } else if (k.n && k.ratio > 1.01 && k.agree >= 0.8) {
+        } else if (k.n && k.ratio > 1 + known && k.agree >= 0.8) {
             cause = "slow_gpu";
             hm_list_add(&f->evidence,
                         "same kernels, same grids, fixed work: %.3fx the time of its peers "
                         "(%u kernels, %.0f %% of their time agrees)",
                         k.ratio, k.n, 100 * k.agree);
             hm_list_add(&f->ruled_out, "more work: control kernels do the same everywhere");
-        } else if (k.n && k.ratio > 0.99 && k.ratio <= 1.01) {
+        } else if (k.n && k.ratio > 1 - known && k.ratio <= 1 + known) {
             cause = "more_work";
             hm_list_add(&f->evidence,
                         "fixed work takes %.3fx the time of its peers: the GPU is "
                         "healthy, it is given more",
                         k.ratio);
             hm_list_add(&f->ruled_out, "slow GPU: control kernels run at %.3fx", k.ratio);
+        } else if ((k.n && k.same >= 0.1 && k.agree + k.same >= 0.95) || (!k.n && k.n_follow)) {
+            cause = "more_work";
+            if (k.n)
+                hm_list_add(&f->evidence,
+                            "some kernels take %.3fx the time of its peers, the others (%.0f %% of "
+                            "the time) as long as there: the GPU is healthy, it is given more",
+                            k.ratio, 100 * k.same);
         } else {
             hm_list_add(&f->evidence, k.n ? "slow GPU or more work: control kernels do not agree"
                                           : "slow GPU or more work: no kernel with fixed work to "

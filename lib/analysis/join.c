@@ -399,10 +399,15 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
     if (!present)
         return HM_OK;
     if (n_p2p == n && n) {
+        uint64_t received = 0; /* whichever is more: what the slower direction moves */
         for (uint32_t i = 0; i < n; i++) {
+            uint64_t bytes = op[i].count * hm_dtype_bytes(op[i].dtype);
             if (op[i].func == HM_NCCL_SEND && op[i].peer != c.crank)
-                a.bytes += op[i].count * hm_dtype_bytes(op[i].dtype);
+                a.bytes += bytes;
+            else if (op[i].func == HM_NCCL_RECV && op[i].peer != c.crank)
+                received += bytes;
         }
+        a.bytes = received > a.bytes ? received : a.bytes;
         a.bytes = a.bytes / (c.n_ranks - 1) * c.n_ranks;
         a.func = HM_NCCL_ALLTOALL;
         a.signature = HM_NCCL_ALLTOALL;

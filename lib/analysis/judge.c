@@ -175,6 +175,10 @@ static void take_part(struct hm_judge *j, const struct hm_window *w, const struc
                            .ref = HM_NO_ID,
                            .node_ns = HM_NONE(0),
                            .floor = HM_NO_ID};
+    if (p->a.func == HM_NCCL_ALLTOALL && !p->a.pair) {
+        worker->all_to_all_bytes += p->a.bytes;
+        worker->n_all_to_all++;
+    }
     if (p->i_segment == HM_NO_ID || p->i_segment >= w->n_segments)
         return;
     const struct hm_segment *s = &w->segment[p->i_segment];

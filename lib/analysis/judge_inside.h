@@ -29,7 +29,7 @@ struct hm_jlaunch {
     int64_t first_ns, last_ns, end1_ns, end2_ns, u_ns;
     int64_t floor_median_ns; /* of floor, over the members that have one */
     uint32_t first_part, n_parts, seq, i_step, last_worker, n_members, flags;
-    uint32_t common; /* launch that all members rest on, HM_NO_ID = none */
+    uint32_t common;      /* launch that all members rest on, HM_NO_ID = none */
     uint32_t pair, i_use; /* as in hm_arrival; index of its communicator in hm_judge.use */
     uint8_t func, pad[7];
 };
@@ -48,6 +48,8 @@ struct hm_jworker {
     struct hm_kernel_stat *kernel;
     uint32_t n_kernels, cap_kernels;
     struct hm_jname name[HM_N_JNAMES];
+    uint64_t all_to_all_bytes; /* sent or received, whichever is more */
+    uint32_t n_all_to_all, pad;
     struct hm_health_sum health;
     uint8_t uuid[16]; /* of its GPU, all 0 = unknown */
 };
@@ -131,6 +133,10 @@ struct hm_control {
     double agree; /* part of the control time that shows it */
     uint32_t n;   /* control kernels */
     double alone; /* part of its kernel time in (kernel, grid) that no peer runs */
+    double error; /* standard error of ratio */
+    double same;  /* part of the control time that takes as long as on the peers, beside agree */
+    double bytes; /* what it exchanges in all-to-all over its peers, 0 = nothing to compare */
+    uint32_t n_follow; /* kernels that are longer by that */
 };
 hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned from_block,
                              struct hm_control *control_p);
