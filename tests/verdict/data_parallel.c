@@ -132,6 +132,28 @@ static void u26(const char *dir)
     data_parallel(dir, 2, u26_ns, 10 * MS, 20, NULL);
 }
 
+/* r5 gets slow at step 21 of 40. */
+static int64_t from_step_ns(int s, int i)
+{
+    return (i == 5 && s >= 21 ? 112 : 100) * MS;
+}
+
+static void from_step(const char *dir)
+{
+    data_parallel(dir, 8, from_step_ns, 10 * MS, 40, NULL);
+}
+
+/* r5 is slow in steps 21 to 30 of 60. */
+static int64_t episode_ns(int s, int i)
+{
+    return (i == 5 && s >= 21 && s <= 30 ? 130 : 100) * MS;
+}
+
+static void episode(const char *dir)
+{
+    data_parallel(dir, 8, episode_ns, 10 * MS, 60, NULL);
+}
+
 static int64_t even_ns(int s, int i)
 {
     (void)s;
@@ -190,7 +212,7 @@ static void u31_health(struct rank *r, bool limited, bool shared)
 }
 
 /* Two nodes of 8; rank 9's compute takes 112, the others' 100. */
-static void u31(const char *dir, bool limited)
+static void u31(const char *dir, int limited, int shared)
 {
     struct plan plan = {.per_node = 8};
     struct job j;
@@ -201,7 +223,7 @@ static void u31(const char *dir, bool limited)
             struct rank *r = &j.r[i];
             step_ahead(r, s);
             if (!s)
-                u31_health(r, i == 9 && limited, i == 9 && !limited);
+                u31_health(r, i == limited, i == shared);
             compute(r, 512, (i == 9 ? 112 : 100) * MS);
         }
         allreduce(&j, world, 1 << 20, 10 * MS);
@@ -215,12 +237,18 @@ static void u31(const char *dir, bool limited)
 
 static void u31_limit(const char *dir)
 {
-    u31(dir, true);
+    u31(dir, 9, -1);
 }
 
 static void u31_shared(const char *dir)
 {
-    u31(dir, false);
+    u31(dir, -1, 9);
+}
+
+/* Rank 9 is slow, and rank 3 has the lower limit. */
+static void other_limited(const char *dir)
+{
+    u31(dir, 3, -1);
 }
 
 const struct scenario data_parallel_scenarios[] = {{"u1", u1},
@@ -233,6 +261,9 @@ const struct scenario data_parallel_scenarios[] = {{"u1", u1},
                                                    {"u31-limit", u31_limit},
                                                    {"u31-shared", u31_shared},
                                                    {"even", even},
+                                                   {"from-step", from_step},
+                                                   {"episode", episode},
+                                                   {"u31-other", other_limited},
                                                    {"two-nodes", two_nodes},
                                                    {"two-nodes-probed", two_nodes_probed},
                                                    {"few", few_steps},

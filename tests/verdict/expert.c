@@ -12,11 +12,10 @@ static void route(uint64_t *count, int n, const int *to, bool back)
             count[i * n + k] = (uint64_t)(to[back ? i : k] / n) * HIDDEN;
 }
 
-/* Tokens 1000 on seven ranks and 1900 on rank 6; the grouped GEMM is a persistent kernel that takes
- * 10 for 1000 tokens, always with one block a multiprocessor. */
-static void u12(const char *dir)
+/* The grouped GEMM is a persistent kernel that takes 10 for 1000 tokens, always with one block a
+ * multiprocessor. The GPU of rank `slow`, if any, takes 1.3 times as long for everything. */
+static void experts(const char *dir, const int *tokens, int slow)
 {
-    static const int tokens[8] = {1000, 1000, 1000, 1000, 1000, 1000, 1900, 1000};
     uint64_t there[64], back[64];
     struct job j;
     job_open(&j, dir, 8, NULL);
@@ -26,11 +25,12 @@ static void u12(const char *dir)
     for (int s = 0; s <= 40; s++) {
         for (int i = 0; i < 8; i++) {
             step_ahead(&j.r[i], s);
-            compute(&j.r[i], 512, 50 * MS);
+            compute(&j.r[i], 512, (i == slow ? 65 : 50) * MS);
         }
         alltoallv(&j, ep, there, false, 10 * MS);
         for (int i = 0; i < 8; i++)
-            gpu_kernel(&j.r[i], COMPUTE, "grouped_gemm", 132, tokens[i] * 10 * US);
+            gpu_kernel(&j.r[i], COMPUTE, "grouped_gemm", 132,
+                       tokens[i] * (i == slow ? 13 : 10) * US);
         alltoallv(&j, ep, back, false, 10 * MS);
         for (int i = 0; i < 8; i++)
             step_done(&j.r[i]);
@@ -38,6 +38,18 @@ static void u12(const char *dir)
     for (int i = 0; i < 8; i++)
         step_ahead(&j.r[i], 41);
     job_close(&j, job_end(&j));
+}
+
+static void u12(const char *dir)
+{
+    static const int tokens[8] = {1000, 1000, 1000, 1000, 1000, 1000, 1900, 1000};
+    experts(dir, tokens, -1);
+}
+
+static void u12_slow(const char *dir)
+{
+    static const int tokens[8] = {1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000};
+    experts(dir, tokens, 6);
 }
 
 /* Ranks 2 and 7 exchange nothing: rank 2 is through [100,150] before rank 7 comes [180,230]. */
@@ -78,7 +90,7 @@ static void u14_empty(const char *dir)
 
 /* A dispatch kernel that is not NCCL's and waits for all of its group inside: all leave within 3
  * us, 0.6 after the last came, rank 9, whose input came 299.4 late. */
-static void dispatch(const char *dir, const char *name)
+static void dispatch(const char *dir, const char *name, int64_t input)
 {
     struct job j;
     job_open(&j, dir, 16, NULL);
@@ -88,7 +100,7 @@ static void dispatch(const char *dir, const char *name)
         for (int i = 0; i < 16; i++) {
             struct rank *r = &j.r[i];
             step_synced(r, s);
-            host_range(r, "input", i == 9 ? 299400 * US : 20 * US);
+            host_range(r, "input", i == 9 ? input : 20 * US);
             compute(r, 512, 100 * MS);
             last = r->gpu[COMPUTE] > last ? r->gpu[COMPUTE] : last;
         }
@@ -107,18 +119,27 @@ static void dispatch(const char *dir, const char *name)
     job_close(&j, job_end(&j));
 }
 
+#define LATE (299400 * US)
+
 static void u15(const char *dir)
 {
-    dispatch(dir, "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvPv");
+    dispatch(dir, "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvPv", LATE);
 }
 
 static void u15_unknown(const char *dir)
 {
-    dispatch(dir, "_Z17exchange_expertsPvS_");
+    dispatch(dir, "_Z17exchange_expertsPvS_", LATE);
+}
+
+static void u15_even(const char *dir)
+{
+    dispatch(dir, "_Z17exchange_expertsPvS_", 20 * US);
 }
 
 const struct scenario expert_scenarios[] = {{"u12", u12},
+                                            {"u12-slow", u12_slow},
                                             {"u14", u14},
+                                            {"u15-even", u15_even},
                                             {"u14-empty", u14_empty},
                                             {"u15", u15},
                                             {"u15-unknown", u15_unknown},

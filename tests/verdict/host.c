@@ -63,6 +63,18 @@ static void u19_input(struct rank *r, int s)
     host_range(r, "input", 80 * MS);
 }
 
+/* The same on rank 3 alone. */
+static void one_input(struct rank *r, int s)
+{
+    (void)s;
+    host_range(r, "input", r->me == 3 ? 80 * MS : 50 * US);
+}
+
+static void u19_one(const char *dir)
+{
+    synced(dir, 8, 310 * MS, 10 * MS, 40, one_input);
+}
+
 static void u19(const char *dir)
 {
     synced(dir, 8, 310 * MS, 10 * MS, 40, u19_input);
@@ -215,8 +227,9 @@ static void u32(const char *dir)
     synced(dir, 4, 190 * MS, 10 * MS, 200, u32_profiler);
 }
 
-const struct scenario host_scenarios[] = {{"u4", u4},   {"u4-descheduled", descheduled},
-                                          {"u17", u17}, {"u19", u19},
-                                          {"u20", u20}, {"u21", u21},
-                                          {"u22", u22}, {"u24", u24},
-                                          {"u32", u32}, {NULL, NULL}};
+const struct scenario host_scenarios[] = {{"u4", u4},           {"u4-descheduled", descheduled},
+                                          {"u17", u17},         {"u19", u19},
+                                          {"u19-one", u19_one}, {"u20", u20},
+                                          {"u21", u21},         {"u22", u22},
+                                          {"u24", u24},         {"u32", u32},
+                                          {NULL, NULL}};

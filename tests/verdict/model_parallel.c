@@ -47,6 +47,17 @@ static bool only_r3(int i)
     return i == 3;
 }
 
+static bool nobody(int i)
+{
+    (void)i;
+    return false;
+}
+
+static void u7_even(const char *dir)
+{
+    tp_dp(dir, nobody, NULL);
+}
+
 static void u7(const char *dir)
 {
     tp_dp(dir, only_r3, NULL);
@@ -80,6 +91,8 @@ enum { STAGES = 4, MICRO = 8, PP_RANKS = 8 };
 
 struct pipeline {
     struct job j;
+    bool vocabulary; /* on the last stage */
+    int slow;        /* a rank that takes 1.25 times as long, or -1 */
     int fwd[2][STAGES], bwd[2][STAGES], dp[STAGES]; /* fwd[d][s]: from stage s to s + 1 */
     int ops[STAGES][2 * MICRO];                     /* > 0 forward, < 0 backward */
     int done[2][STAGES];                            /* operations of the list already launched */
@@ -107,6 +120,12 @@ static struct rank *stage_rank(struct pipeline *p, int d, int s)
     return &p->j.r[2 * s + d];
 }
 
+static void work(const struct pipeline *p, struct rank *r, const char *name, uint32_t grid,
+                 int64_t ns)
+{
+    gpu_kernel(r, COMPUTE, name, grid, r->me == p->slow ? ns * 5 / 4 : ns);
+}
+
 /* A send that awaits what its rank has computed so far, and not what it computes later. */
 static struct posted post_after(struct pipeline *p, struct rank *r, int comm, int a, int b,
                                 enum stream stream)
@@ -131,10 +150,10 @@ static void launch_forward(struct pipeline *p, int d, int s, int m)
         run_message(&p->j, p->fwd[d][s - 1], 0, 1, &p->down[d][s - 1][m], &recv, MESSAGE_NS);
         gpu_await(r, COMPUTE, FWD_IN);
     }
-    gpu_kernel(r, COMPUTE, "layer_forward", 1024, 3 * MS);
-    if (s == STAGES - 1)
-        gpu_kernel(r, COMPUTE, "vocab_forward", 256, 1 * MS);
-    else
+    work(p, r, "layer_forward", 1024, 3 * MS);
+    if (s == STAGES - 1 && p->vocabulary)
+        work(p, r, "vocab_forward", 256, 1 * MS);
+    if (s < STAGES - 1)
         p->down[d][s][m] = post_after(p, r, p->fwd[d][s], 0, 1, FWD_OUT);
 }
 
@@ -146,10 +165,10 @@ static void launch_backward(struct pipeline *p, int d, int s, int m)
         struct posted recv = post_recv(&p->j, p->bwd[d][s], 1, 0, BWD_IN, MESSAGE_ELEMENTS);
         run_message(&p->j, p->bwd[d][s], 1, 0, &p->up[d][s + 1][m], &recv, MESSAGE_NS);
         gpu_await(r, COMPUTE, BWD_IN);
-    } else {
-        gpu_kernel(r, COMPUTE, "vocab_backward", 256, 2 * MS);
+    } else if (p->vocabulary) {
+        work(p, r, "vocab_backward", 256, 2 * MS);
     }
-    gpu_kernel(r, COMPUTE, "layer_backward", 1024, 6 * MS);
+    work(p, r, "layer_backward", 1024, 6 * MS);
     if (s)
         p->up[d][s][m] = post_after(p, r, p->bwd[d][s - 1], 1, 0, BWD_OUT);
 }
@@ -173,9 +192,11 @@ static bool advance(struct pipeline *p, int d, int s)
     return true;
 }
 
-static void u9(const char *dir)
+static void pipeline(const char *dir, bool vocabulary, int slow)
 {
     static struct pipeline p;
+    p.vocabulary = vocabulary;
+    p.slow = slow;
     struct job *j = &p.j;
     job_open(j, dir, PP_RANKS, NULL);
     one_f_one_b(&p);
@@ -209,9 +230,25 @@ static void u9(const char *dir)
     job_close(j, job_end(j));
 }
 
+static void u9(const char *dir)
+{
+    pipeline(dir, true, -1);
+}
+
+/* Equal stages; the GPU of stage 2 in replica 1 is slow. */
+static void u9_slow(const char *dir)
+{
+    pipeline(dir, false, 5);
+}
+
+static void u9_even(const char *dir)
+{
+    pipeline(dir, false, -1);
+}
+
 /* Two stages x 2 replicas, one microbatch of 64 MiB; rank 0 waits 200 for its input, and stage 1
  * launches its receive at the start of the step. */
-static void u11_side(struct job *j, int first, int s)
+static void u11_side(struct job *j, int first, int s, int64_t input, int64_t wire)
 {
     enum { ELEMENTS = 16 << 20 };
     struct rank *a = &j->r[first], *b = &j->r[first + 1];
@@ -219,11 +256,11 @@ static void u11_side(struct job *j, int first, int s)
     step_synced(a, s);
     step_synced(b, s);
     struct posted recv = post_recv(j, fwd, 0, 1, FWD_IN, ELEMENTS);
-    host_range(a, "input", first == 0 ? 200 * MS : 50 * US);
+    host_range(a, "input", input);
     compute(a, 512, 100 * MS);
     gpu_await(a, FWD_OUT, COMPUTE);
     struct posted send = post_send(j, fwd, 0, 1, FWD_OUT, ELEMENTS);
-    run_message(j, fwd, 0, 1, &send, &recv, 400 * US);
+    run_message(j, fwd, 0, 1, &send, &recv, wire);
     gpu_await(b, COMPUTE, FWD_IN);
     gpu_kernel(b, COMPUTE, "loss_and_layers", 512, 200 * MS);
     gpu_await(b, BWD_OUT, COMPUTE);
@@ -234,7 +271,7 @@ static void u11_side(struct job *j, int first, int s)
     gpu_kernel(a, COMPUTE, "layers_backward", 512, 100 * MS);
 }
 
-static void u11(const char *dir)
+static void two_stages(const char *dir, int64_t input, int64_t wire)
 {
     struct job j;
     job_open(&j, dir, 4, NULL);
@@ -242,8 +279,8 @@ static void u11(const char *dir)
         job_comm(&j, NULL, (int[]){d / 2 * 2, d / 2 * 2 + 1}, 2);
     int dp0 = job_comm(&j, NULL, (int[]){0, 2}, 2), dp1 = job_comm(&j, NULL, (int[]){1, 3}, 2);
     for (int s = 0; s <= 40; s++) {
-        u11_side(&j, 0, s);
-        u11_side(&j, 2, s);
+        u11_side(&j, 0, s, input, wire);
+        u11_side(&j, 2, s, 50 * US, 400 * US);
         allreduce(&j, dp0, 1 << 20, 10 * MS);
         allreduce(&j, dp1, 1 << 20, 10 * MS);
         for (int i = 1; i < 4; i += 2) /* so that both stages end a step together */
@@ -256,5 +293,23 @@ static void u11(const char *dir)
     job_close(&j, job_end(&j));
 }
 
-const struct scenario model_parallel_scenarios[] = {
-    {"u7", u7}, {"u8", u8}, {"u9", u9}, {"u11", u11}, {NULL, NULL}};
+static void u11(const char *dir)
+{
+    two_stages(dir, 200 * MS, 400 * US);
+}
+
+/* No late input, but the message from rank 0 to 1 takes 200.4 after both sides came. */
+static void u11_link(const char *dir)
+{
+    two_stages(dir, 50 * US, 200400 * US);
+}
+
+const struct scenario model_parallel_scenarios[] = {{"u7", u7},
+                                                    {"u8", u8},
+                                                    {"u9", u9},
+                                                    {"u7-even", u7_even},
+                                                    {"u9-slow", u9_slow},
+                                                    {"u9-even", u9_even},
+                                                    {"u11-link", u11_link},
+                                                    {"u11", u11},
+                                                    {NULL, NULL}};

@@ -89,7 +89,7 @@ def wrong_trend(r, series, step, before, after):
     for t in r["trends"]:
         if (t["series"], t["kind"], t["rank"], t["step"]) == (series, "change", None, step):
             off = [abs(t["before_ns"] - before) / before, abs(t["after_ns"] - after) / after]
-            return [] if max(off) < 0.01 else ["changes from %d to %d" % (t["before_ns"], t["after_ns"])]
+            return [] if max(off) < 0.01 else ["the change is off by %s" % off]
     return ["no change of '%s' at step %d" % (series, step)]
 
 
@@ -132,6 +132,8 @@ def wrong(r, want, said):
             out.append("%d findings" % len(r["findings"]))
         if "largest_loss" not in v:
             out.append("no largest loss")
+    if "gain" in want and len(r["findings"]) > 1:
+        out.append("and further: " + "; ".join(f["text"] for f in r["findings"][1:]))
     if "only" in want and any(f["subject"]["ids"] != want["only"] for f in r["findings"]):
         out.append("others than %s are accused" % want["only"])
     problems = [p["what"] for p in r["quality"]["problems"]]
