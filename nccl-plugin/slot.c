@@ -2,7 +2,7 @@
  *
  * Box: nccl-plugin. Any thread. After its stop a slot keeps the identity (communicator, call) until
  * the serial comes round again, because children start after their parents have stopped: that is
- * the normal case. Children only look (as a sequence lock is read); who changes a slot holds it.
+ * the normal case. Children only look, holding nothing; who changes a slot holds it.
  */
 #include "model.h"
 
@@ -81,41 +81,37 @@ struct hm_op_slot *hm_slot_take(enum hm_nccl_type type, unsigned kind, int64_t t
     return slot;
 }
 
-/* Copies what a child wants to know while nobody works on the slot. 0 = gone. */
+/* Copies what a child wants to know. 0 = gone. Whether somebody works on the slot does not matter:
+ * all of it was written before the handle went out, and stays until the slot's next serial. */
 static int look(uint64_t serial, enum hm_nccl_type type, struct identity *id_p)
 {
     if (!hm.view.n_ops)
         return 0;
     const struct hm_op_slot *slot = hm_op_at(&hm.view, serial);
-    for (int i = 0; i < 100000; i++) {
-        uint64_t before = atomic_load_explicit(&slot->serial, memory_order_acquire);
-        if ((before & ~HM_OP_BUSY) != serial)
-            return 0;
-        if (before & HM_OP_BUSY)
-            continue;
-        uint64_t found = slot->SLOT_TYPE;
-        struct identity id = {.comm = slot->comm_slot,
-                              .call = slot->call,
-                              .launch = slot->launch,
-                              .group = HM_NO_ID,
-                              .proxy = HM_NO_ID,
-                              .aux = slot->ev.aux,
-                              .flags = slot->ev.flags};
-        if (type == HM_NT_COLL_API || type == HM_NT_P2P_API) {
-            id.count = slot->ev.u.op.count;
-            id.user_tag = slot->ev.u.op.user_tag;
-        } else if (type == HM_NT_PROXY_OP) {
-            id.proxy = slot->ev.u.proxy_op.proxy;
-        } else if (type == HM_NT_PROXY_STEP) {
-            id.proxy = slot->ev.u.proxy_step.proxy;
-        }
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&slot->serial, memory_order_relaxed) != before)
-            continue;
-        *id_p = id;
-        return found == (uint64_t)type;
+    if ((atomic_load_explicit(&slot->serial, memory_order_acquire) & ~HM_OP_BUSY) != serial)
+        return 0;
+    uint64_t found = slot->SLOT_TYPE;
+    struct identity id = {.comm = slot->comm_slot,
+                          .call = slot->call,
+                          .launch = slot->launch,
+                          .group = HM_NO_ID,
+                          .proxy = HM_NO_ID,
+                          .aux = slot->ev.aux,
+                          .flags = slot->ev.flags};
+    if (type == HM_NT_COLL_API || type == HM_NT_P2P_API) {
+        id.count = slot->ev.u.op.count;
+        id.user_tag = slot->ev.u.op.user_tag;
+    } else if (type == HM_NT_PROXY_OP) {
+        id.proxy = slot->ev.u.proxy_op.proxy;
+    } else if (type == HM_NT_PROXY_STEP) {
+        id.proxy = slot->ev.u.proxy_step.proxy;
     }
-    return 0;
+    atomic_thread_fence(memory_order_acquire);
+    if ((atomic_load_explicit(&slot->serial, memory_order_relaxed) & ~HM_OP_BUSY) != serial ||
+        found != (uint64_t)type)
+        return 0;
+    *id_p = id;
+    return 1;
 }
 
 struct identity hm_slot_identity(uint64_t handle)
