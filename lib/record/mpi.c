@@ -5,8 +5,8 @@
  * keeps a call that enters by both from being seen twice. The end is a delete callback on
  * MPI_COMM_SELF: it runs first in MPI_Finalize and MPI still communicates there.
  *
- * Invariant, and the reason this file is careful: the one unconditional message of ours is an
- * allreduce in MPI_Init that every rank with the library joins, also under HINDMOST=off and after
+ * Invariant, and the reason this file is careful: the one unconditional message of ours is a word to
+ * rank 0 in MPI_Init, which every rank with the library sends, also under HINDMOST=off and after
  * any trouble of its own. What follows runs on all ranks or on none.
  */
 #include "record/mpi.h"
@@ -19,306 +19,30 @@
 #define HM_EXPORT __attribute__((visibility("default")))
 typedef hm_mpi_word_t word;
 
-enum { PROTOCOL = 1, ERR_OTHER = 16, AGREE_MS = 10000, FLUSH_MS = 2000 };
+enum { PROTOCOL = 1, AGREE_MS = 10000, FLUSH_MS = 2000 };
 
-static _Thread_local int depth;
-static struct hm_job job;
-static int joined; /* all ranks agreed: the closing calls are collective too */
+_Thread_local int hm_mpi_depth;
+struct hm_job hm_mpi_job;
+int hm_mpi_joined;
 static _Atomic int seen_init;
 
-/* libmpi's own function: behind us in the search order, or in a library that was loaded with
- * RTLD_LOCAL (mpi4py). NULL = there is no MPI here and somebody called us by mistake. */
-static void *real_function(_Atomic(void *) *cache, const char *pmpi_name)
+/* The function behind us in the search order (that of another profiling library, under its MPI_
+ * name), or in a library that was loaded with RTLD_LOCAL (mpi4py). NULL = there is no MPI here and
+ * somebody called us by mistake. */
+void *hm_mpi_real(_Atomic(void *) *cache, const char *name)
 {
     void *f = atomic_load_explicit(cache, memory_order_acquire);
     if (f)
         return f;
-    f = dlsym(RTLD_NEXT, pmpi_name);
+    f = dlsym(RTLD_NEXT, name);
     if (!f) {
         static struct hm_mpi local;
         if (local.library || hm_mpi_open(&local, 0) == HM_OK || local.library)
-            f = dlsym(local.library, pmpi_name);
+            f = dlsym(local.library, name);
     }
     if (f)
         atomic_store_explicit(cache, f, memory_order_release);
     return f;
-}
-
-static int call(void *f, const word a[], unsigned n)
-{
-    typedef int (*f1)(word);
-    typedef int (*f2)(word, word);
-    typedef int (*f3)(word, word, word);
-    typedef int (*f5)(word, word, word, word, word);
-    typedef int (*f6)(word, word, word, word, word, word);
-    typedef int (*f7)(word, word, word, word, word, word, word);
-    union {
-        void *p;
-        f1 f1;
-        f2 f2;
-        f3 f3;
-        f5 f5;
-        f6 f6;
-        f7 f7;
-    } u = {f};
-    if (!f)
-        return ERR_OTHER;
-    switch (n) {
-    case 1:
-        return u.f1(a[0]);
-    case 2:
-        return u.f2(a[0], a[1]);
-    case 3:
-        return u.f3(a[0], a[1], a[2]);
-    case 5:
-        return u.f5(a[0], a[1], a[2], a[3], a[4]);
-    case 6:
-        return u.f6(a[0], a[1], a[2], a[3], a[4], a[5]);
-    default:
-        return u.f7(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-    }
-}
-
-/* --- what a call's arguments say --- */
-
-static word handle(word w)
-{
-    return job.mpi.family == HM_MPI_MPICH ? (uint32_t)w
-                                          : w; /* an int there, upper half undefined */
-}
-
-static uint64_t type_bytes(word type)
-{
-    static _Atomic(void *) cache;
-    union {
-        void *p;
-        int (*f)(word, int *);
-    } u = {real_function(&cache, "PMPI_Type_size")};
-    int bytes = 0;
-    if (!u.p || u.f(type, &bytes) || bytes < 0)
-        return 0;
-    return (uint64_t)bytes;
-}
-
-/* Communicators seen so far: handle -> definition. Slots are taken once and their handle cleared by
- * MPI_Comm_free; a full table gives HM_NO_ID. */
-static struct {
-    _Atomic word comm;
-    _Atomic uint32_t id;
-} comm_cache[256];
-
-static uint64_t member_hash(word comm, int n)
-{
-    static _Atomic(void *) c_group, c_translate, c_free;
-    union {
-        void *p;
-        int (*group)(word, word *);
-        int (*translate)(word, int, const int *, word, int *);
-        int (*release)(word *);
-    } group = {real_function(&c_group, "PMPI_Comm_group")},
-      translate = {real_function(&c_translate, "PMPI_Group_translate_ranks")},
-      release = {real_function(&c_free, "PMPI_Group_free")};
-    word ours = 0, world = 0;
-    uint64_t h = UINT64_C(14695981039346656037);
-    int *r = malloc(2 * (size_t)n * sizeof(*r));
-    if (!r || !group.p || !translate.p || !release.p || group.group(comm, &ours) ||
-        group.group(job.mpi.comm_world, &world)) {
-        free(r);
-        return 0;
-    }
-    for (int i = 0; i < n; i++)
-        r[i] = i;
-    if (translate.translate(ours, n, r, world, r + n))
-        h = 0;
-    for (int i = 0; h && i < n; i++)
-        h = (h ^ (uint32_t)r[n + i]) * UINT64_C(1099511628211);
-    release.release(&ours);
-    release.release(&world);
-    free(r);
-    return h;
-}
-
-static uint32_t comm_id(word comm)
-{
-    unsigned at = (unsigned)((comm >> 4 ^ comm >> 12 ^ comm) % 256);
-    comm = handle(comm);
-    if (!comm || !joined)
-        return HM_NO_ID;
-    for (unsigned i = 0; i < 16; i++) {
-        unsigned k = (at + i) % 256;
-        word have = atomic_load_explicit(&comm_cache[k].comm, memory_order_acquire);
-        if (have == comm)
-            return atomic_load_explicit(&comm_cache[k].id, memory_order_relaxed);
-    }
-    struct hm_def_mpi_comm def;
-    memset(&def, 0, sizeof(def));
-    int rank, n;
-    if (job.mpi.comm_rank(comm, &rank) || job.mpi.comm_size(comm, &n) || n < 1)
-        return HM_NO_ID;
-    def.crank = rank;
-    def.n_ranks = n;
-    def.member_hash = member_hash(comm, n);
-    uint32_t id = hm_define(HM_DEF_MPI_COMM, &def, sizeof(def));
-    for (unsigned i = 0; i < 16; i++) {
-        unsigned k = (at + i) % 256;
-        word none = 0;
-        if (atomic_load(&comm_cache[k].comm))
-            continue;
-        atomic_store(&comm_cache[k].id, id);
-        if (atomic_compare_exchange_strong(&comm_cache[k].comm, &none, comm))
-            break;
-    }
-    return id;
-}
-
-static void forget_comm(word comm)
-{
-    for (unsigned k = 0; k < 256; k++)
-        if (atomic_load(&comm_cache[k].comm) == comm)
-            atomic_store(&comm_cache[k].comm, 0);
-}
-
-static void fill(struct hm_ev_mpi *ev, const char *roles, const word a[])
-{
-    uint64_t count = 0, size = 0;
-    ev->comm = HM_NO_ID;
-    ev->peer = -1;
-    ev->tag = -1;
-    for (unsigned i = 0; roles[i]; i++) {
-        switch (roles[i]) {
-        case 'n':
-            count = (uint64_t)(uint32_t)a[i];
-            break;
-        case 't':
-            size = type_bytes(a[i]);
-            break;
-        case 'p':
-            ev->peer = (int32_t)a[i];
-            break;
-        case 'g':
-            ev->tag = (int32_t)a[i];
-            break;
-        case 'c':
-            ev->comm = comm_id(a[i]);
-            break;
-        case 'r':
-            ev->n_requests = (uint32_t)a[i];
-            break;
-        default:
-            break;
-        }
-    }
-    ev->bytes = count * size;
-}
-
-/* --- timed calls --- */
-
-struct timed {
-    _Atomic(void *) real;
-    _Atomic uint32_t name; /* string id + 1 */
-    const char *pmpi_name, *roles;
-    uint16_t number;
-    uint8_t n_args;
-};
-
-static uint32_t id_of(_Atomic uint32_t *cache, const char *text)
-{
-    uint32_t id = atomic_load_explicit(cache, memory_order_relaxed);
-    if (!id) {
-        id = hm_name(text, strlen(text)) + 1;
-        atomic_store_explicit(cache, id, memory_order_relaxed);
-    }
-    return id - 1;
-}
-
-static int timed_call(struct timed *t, const word a[])
-{
-    static _Atomic uint32_t domain;
-    void *f = real_function(&t->real, t->pmpi_name);
-    if (!depth)
-        hm_gate_follow(); /* `hindmost ctl` may have opened it */
-    if (depth || !hm_on(HM_EV_MPI))
-        return call(f, a, t->n_args);
-    depth++;
-    struct hm_ev_mpi facts;
-    memset(&facts, 0, sizeof(facts));
-    fill(&facts, t->roles, a); /* before the call: it may free the handles */
-    int64_t t0 = hm_now();
-    /* on the open stack: a rank that never comes back from here is seen */
-    struct hm_open_range open = {.t_ns = t0,
-                                 .name = id_of(&t->name, t->pmpi_name + 1),
-                                 .domain = id_of(&domain, "MPI"),
-                                 .category = HM_NO_ID};
-    unsigned type;
-    hm_open_push(&open, HM_OWNER_MPI, 0);
-    int rc = call(f, a, t->n_args);
-    hm_open_pop(HM_OWNER_MPI, open.domain, &open, &type);
-    struct hm_event *ev = hm_begin(HM_EV_MPI);
-    if (ev) {
-        ev->t_ns = t0;
-        ev->dur_ns = hm_now() - t0;
-        ev->aux = t->number;
-        ev->u.mpi = facts;
-        hm_commit();
-    }
-    depth--;
-    return rc;
-}
-
-#define HM_DECL_1 word a
-#define HM_LIST_1 a
-#define HM_DECL_2 HM_DECL_1, word b
-#define HM_LIST_2 HM_LIST_1, b
-#define HM_DECL_3 HM_DECL_2, word c
-#define HM_LIST_3 HM_LIST_2, c
-#define HM_DECL_5 HM_DECL_3, word d, word e
-#define HM_LIST_5 HM_LIST_3, d, e
-#define HM_DECL_6 HM_DECL_5, word f
-#define HM_LIST_6 HM_LIST_5, f
-#define HM_DECL_7 HM_DECL_6, word g
-#define HM_LIST_7 HM_LIST_6, g
-#define HM_MPI(num, fn, n, what)                                              \
-    HM_EXPORT int MPI_##fn(HM_DECL_##n);                                      \
-    HM_EXPORT int PMPI_##fn(HM_DECL_##n);                                     \
-    static struct timed timed_##fn = {                                        \
-        .pmpi_name = "PMPI_" #fn, .roles = what, .number = num, .n_args = n}; \
-    int MPI_##fn(HM_DECL_##n)                                                 \
-    {                                                                         \
-        const word args[] = {HM_LIST_##n};                                    \
-        return timed_call(&timed_##fn, args);                                 \
-    }                                                                         \
-    int PMPI_##fn(HM_DECL_##n)                                                \
-    {                                                                         \
-        const word args[] = {HM_LIST_##n};                                    \
-        return timed_call(&timed_##fn, args);                                 \
-    }
-#include "core/mpi.def"
-#undef HM_MPI
-
-HM_EXPORT int MPI_Comm_free(void *comm_p);
-HM_EXPORT int PMPI_Comm_free(void *comm_p);
-
-/* Not timed: a freed handle may come back as another communicator. */
-static int comm_free(void *comm_p)
-{
-    static _Atomic(void *) cache;
-    union {
-        void *p;
-        int (*f)(void *);
-    } u = {real_function(&cache, "PMPI_Comm_free")};
-    if (joined && comm_p)
-        forget_comm(job.mpi.family == HM_MPI_MPICH ? *(uint32_t *)comm_p : *(word *)comm_p);
-    return u.p ? u.f(comm_p) : ERR_OTHER;
-}
-
-int MPI_Comm_free(void *comm_p)
-{
-    return comm_free(comm_p);
-}
-
-int PMPI_Comm_free(void *comm_p)
-{
-    return comm_free(comm_p);
 }
 
 /* --- the beginning and the end --- */
@@ -345,7 +69,8 @@ static int wait_all(hm_mpi_word_t *request, char *done, int n, int64_t until)
             int now = 0;
             if (done[i])
                 continue;
-            if (job.mpi.test(&request[i], &now, job.mpi.status_ignore) != job.mpi.success)
+            if (hm_mpi_job.mpi.test(&request[i], &now, hm_mpi_job.mpi.status_ignore) !=
+                hm_mpi_job.mpi.success)
                 return n_done;
             done[i] = (char)(now != 0);
             n_done += done[i];
@@ -362,7 +87,7 @@ static int wait_all(hm_mpi_word_t *request, char *done, int n, int64_t until)
 /* Rank 0: hears all, answers those it heard. 1 = heard all. */
 static int hear_all(const struct word *mine, struct word *least, int64_t until)
 {
-    int n = job.n_ranks - 1, n_done = 0, n_sent = 0;
+    int n = hm_mpi_job.n_ranks - 1, n_done = 0, n_sent = 0;
     /* never freed when a rank stays silent: an abandoned call may still write to them */
     struct word *said = calloc((size_t)n + 1, sizeof(*said));
     hm_mpi_word_t *request = calloc(2 * ((size_t)n + 1), sizeof(*request));
@@ -370,8 +95,8 @@ static int hear_all(const struct word *mine, struct word *least, int64_t until)
     if (n < 1 || !said || !request || !done)
         return 0;
     for (int i = 0; i < n; i++)
-        if (job.mpi.irecv(&said[i], WORD_INTS, job.mpi.type_int, i + 1, TAG_HELLO,
-                          job.mpi.comm_world, &request[i]) != job.mpi.success)
+        if (hm_mpi_job.mpi.irecv(&said[i], WORD_INTS, hm_mpi_job.mpi.type_int, i + 1, TAG_HELLO,
+                                 hm_mpi_job.mpi.comm_world, &request[i]) != hm_mpi_job.mpi.success)
             return 0;
     n_done = wait_all(request, done, n, until);
     *least = *mine;
@@ -387,8 +112,9 @@ static int hear_all(const struct word *mine, struct word *least, int64_t until)
     if (n_done < n)
         answer.protocol = 0; /* somebody is missing */
     for (int i = 0; i < n; i++)
-        if (done[i] && job.mpi.isend(&answer, WORD_INTS, job.mpi.type_int, i + 1, TAG_ANSWER,
-                                     job.mpi.comm_world, &request[n + n_sent]) == job.mpi.success)
+        if (done[i] && hm_mpi_job.mpi.isend(&answer, WORD_INTS, hm_mpi_job.mpi.type_int, i + 1,
+                                            TAG_ANSWER, hm_mpi_job.mpi.comm_world,
+                                            &request[n + n_sent]) == hm_mpi_job.mpi.success)
             n_sent++;
     memset(done, 0, (size_t)n);
     wait_all(request + n, done, n_sent, hm_true_now() + INT64_C(1000000000));
@@ -407,10 +133,10 @@ static int ask_rank_0(const struct word *mine, struct word *least, int64_t until
     static hm_mpi_word_t request[2];
     static char done[2];
     hello = *mine;
-    if (job.mpi.irecv(&answer, WORD_INTS, job.mpi.type_int, 0, TAG_ANSWER, job.mpi.comm_world,
-                      &request[0]) != job.mpi.success ||
-        job.mpi.isend(&hello, WORD_INTS, job.mpi.type_int, 0, TAG_HELLO, job.mpi.comm_world,
-                      &request[1]) != job.mpi.success)
+    if (hm_mpi_job.mpi.irecv(&answer, WORD_INTS, hm_mpi_job.mpi.type_int, 0, TAG_ANSWER,
+                             hm_mpi_job.mpi.comm_world, &request[0]) != hm_mpi_job.mpi.success ||
+        hm_mpi_job.mpi.isend(&hello, WORD_INTS, hm_mpi_job.mpi.type_int, 0, TAG_HELLO,
+                             hm_mpi_job.mpi.comm_world, &request[1]) != hm_mpi_job.mpi.success)
         return 0;
     /* rank 0 may say only at its own limit that somebody is missing */
     if (wait_all(request, done, 2, until + INT64_C(2000000000)) < 2)
@@ -422,20 +148,21 @@ static int ask_rank_0(const struct word *mine, struct word *least, int64_t until
 /* 1 = every rank of the job has the library, speaks this protocol and wants to record. */
 static int agree(int want)
 {
-    struct word mine = {PROTOCOL, want, want ? job.rank : job.n_ranks}, least = mine;
-    if (job.n_ranks == 1)
+    struct word mine = {PROTOCOL, want, want ? hm_mpi_job.rank : hm_mpi_job.n_ranks}, least = mine;
+    if (hm_mpi_job.n_ranks == 1)
         return want;
-    if (!job.mpi.isend || !job.mpi.irecv || !job.mpi.test)
+    if (!hm_mpi_job.mpi.isend || !hm_mpi_job.mpi.irecv || !hm_mpi_job.mpi.test)
         return 0;
     int64_t until = hm_true_now() + agree_limit_ms() * INT64_C(1000000);
-    int all = job.rank == 0 ? hear_all(&mine, &least, until) : ask_rank_0(&mine, &least, until);
+    int all =
+        hm_mpi_job.rank == 0 ? hear_all(&mine, &least, until) : ask_rank_0(&mine, &least, until);
     if (all && least.protocol == PROTOCOL && least.want)
         return 1;
     hm_self.quiet = 0;
     if (!all && want && hm_self.who.local_rank <= 1)
         hm_note(HM_E_MISSING, "a rank of this job runs without the library; start all ranks with "
                               "hindmost run, or none; nothing is recorded");
-    if (all && want && least.speaker == job.rank)
+    if (all && want && least.speaker == hm_mpi_job.rank)
         hm_note(HM_E_MISSING, "a rank of this job does not record (HINDMOST=off, another version, "
                               "or a trouble it told); nothing is recorded");
     return 0;
@@ -460,18 +187,18 @@ static int share_run(int waking)
         uint64_t nonce;
         char dir[1024], id[128];
     } say;
-    if (!job.rank) {
+    if (!hm_mpi_job.rank) {
         say.ok = !waking || hm_wake_choose_dir() == HM_OK;
         say.nonce = hm.view.pool ? hm.view.pool->nonce : 0;
         memcpy(say.dir, hm_self.run_dir, sizeof(say.dir));
         memcpy(say.id, hm_self.run_id, sizeof(say.id));
     }
-    if (job.mpi.bcast(&say, sizeof(say), job.mpi.type_byte, 0, job.mpi.comm_world) !=
-            job.mpi.success ||
+    if (hm_mpi_job.mpi.bcast(&say, sizeof(say), hm_mpi_job.mpi.type_byte, 0,
+                             hm_mpi_job.mpi.comm_world) != hm_mpi_job.mpi.success ||
         !say.ok)
         return 0;
-    job.nonce = say.nonce;
-    if (waking && job.rank) {
+    hm_mpi_job.nonce = say.nonce;
+    if (waking && hm_mpi_job.rank) {
         memcpy(hm_self.run_dir, say.dir, sizeof(say.dir));
         memcpy(hm_self.run_id, say.id, sizeof(say.id));
         make_dirs(hm_self.run_dir); /* nodes may share no file system */
@@ -485,46 +212,48 @@ static int at_finalize(word comm, int keyval, void *value, void *extra)
     (void)keyval;
     (void)value;
     (void)extra;
-    if (!joined)
+    if (!hm_mpi_joined)
         return 0;
-    depth++;
-    hm_probe_mpi(&job);
+    hm_mpi_depth++;
+    hm_probe_mpi(&hm_mpi_job);
     hm_flush(FLUSH_MS);
-    job.mpi.barrier(job.comm);
-    if (!job.rank)
+    hm_mpi_job.mpi.barrier(hm_mpi_job.comm);
+    if (!hm_mpi_job.rank)
         hm_digest();
-    joined = 0;
-    job.mpi.comm_free(&job.comm);
-    depth--;
+    hm_mpi_joined = 0;
+    hm_mpi_job.mpi.comm_free(&hm_mpi_job.comm);
+    hm_mpi_depth--;
     return 0;
 }
 
 static int watch_end(void)
 {
-    int keyval = job.mpi.keyval_invalid;
+    int keyval = hm_mpi_job.mpi.keyval_invalid;
     union {
         int (*f)(word, int, void *, void *);
         void *p;
     } end = {.f = at_finalize};
-    return job.mpi.comm_create_keyval(job.mpi.null_copy_fn, end.p, &keyval, NULL) ==
-               job.mpi.success &&
-           job.mpi.comm_set_attr(job.mpi.comm_self, keyval, NULL) == job.mpi.success;
+    return hm_mpi_job.mpi.comm_create_keyval(hm_mpi_job.mpi.null_copy_fn, end.p, &keyval, NULL) ==
+               hm_mpi_job.mpi.success &&
+           hm_mpi_job.mpi.comm_set_attr(hm_mpi_job.mpi.comm_self, keyval, NULL) ==
+               hm_mpi_job.mpi.success;
 }
 
 static void publish_identity(void)
 {
     struct hm_pool *pool = hm.view.pool;
-    pool->domain_leader = (uint32_t)job.is_leader;
-    pool->leader_index = job.leader_index;
-    pool->n_leaders = job.n_leaders;
-    hm_claim(job.rank, job.n_ranks, (int32_t)job.local_rank, (int32_t)job.n_local);
+    pool->domain_leader = (uint32_t)hm_mpi_job.is_leader;
+    pool->leader_index = hm_mpi_job.leader_index;
+    pool->n_leaders = hm_mpi_job.n_leaders;
+    hm_claim(hm_mpi_job.rank, hm_mpi_job.n_ranks, (int32_t)hm_mpi_job.local_rank,
+             (int32_t)hm_mpi_job.n_local);
 }
 
 static void after_init(void)
 {
     if (atomic_exchange(&seen_init, 1))
         return;
-    if (hm_mpi_open(&job.mpi, 0)) {
+    if (hm_mpi_open(&hm_mpi_job.mpi, 0)) {
         /* an MPI of a family we do not know: the same on all ranks, so nobody waits for us */
         if (hm_wake(HM_CAUSE_MPI)) {
             const struct hm_who *who = &hm_self.who;
@@ -534,32 +263,33 @@ static void after_init(void)
         }
         return;
     }
-    depth++;
-    job.mpi.comm_rank(job.mpi.comm_world, &job.rank);
-    job.mpi.comm_size(job.mpi.comm_world, &job.n_ranks);
+    hm_mpi_depth++;
+    hm_mpi_job.mpi.comm_rank(hm_mpi_job.mpi.comm_world, &hm_mpi_job.rank);
+    hm_mpi_job.mpi.comm_size(hm_mpi_job.mpi.comm_world, &hm_mpi_job.n_ranks);
     hm_status_t s = hm_wake_prepare();
     int waking = s == HM_OK, want = waking || s == HM_AGAIN;
-    hm_self.who.rank = job.rank;
-    hm_self.who.n_ranks = job.n_ranks;
+    hm_self.who.rank = hm_mpi_job.rank;
+    hm_self.who.n_ranks = hm_mpi_job.n_ranks;
     want = watch_end() && want;
-    joined = agree(want);
-    if (joined)
-        joined = share_run(waking);
-    if (joined) {
-        int error = job.mpi.comm_split(job.mpi.comm_world, 0, job.rank, &job.comm);
-        joined = error == job.mpi.success && hm_probe_domains(&job) == HM_OK;
+    hm_mpi_joined = agree(want);
+    if (hm_mpi_joined)
+        hm_mpi_joined = share_run(waking);
+    if (hm_mpi_joined) {
+        int error = hm_mpi_job.mpi.comm_split(hm_mpi_job.mpi.comm_world, 0, hm_mpi_job.rank,
+                                              &hm_mpi_job.comm);
+        hm_mpi_joined = error == hm_mpi_job.mpi.success && hm_probe_domains(&hm_mpi_job) == HM_OK;
     }
-    if (joined) {
+    if (hm_mpi_joined) {
         if (waking)
             hm_wake_open_gate();
         publish_identity();
-        hm_probe_mpi(&job);
+        hm_probe_mpi(&hm_mpi_job);
         if (waking)
             hm_wake_finish();
     } else if (waking) {
         hm_wake_cancel();
     }
-    depth--;
+    hm_mpi_depth--;
 }
 
 HM_EXPORT int MPI_Init(int *argc, char ***argv);
@@ -567,54 +297,57 @@ HM_EXPORT int PMPI_Init(int *argc, char ***argv);
 HM_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 HM_EXPORT int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 
-static int init(int *argc, char ***argv)
+static int init(_Atomic(void *) *cache, const char *name, int *argc, char ***argv)
 {
-    static _Atomic(void *) cache;
     union {
         void *p;
         int (*f)(int *, char ***);
-    } u = {real_function(&cache, "PMPI_Init")};
+    } u = {hm_mpi_real(cache, name)};
     if (!u.p)
-        return ERR_OTHER;
-    depth++;
+        return HM_MPI_ERR_OTHER;
+    hm_mpi_depth++;
     int rc = u.f(argc, argv);
-    if (!--depth && !rc)
+    if (!--hm_mpi_depth && !rc)
         after_init();
     return rc;
 }
 
 int MPI_Init(int *argc, char ***argv)
 {
-    return init(argc, argv);
+    static _Atomic(void *) cache;
+    return init(&cache, "MPI_Init", argc, argv);
 }
 
 int PMPI_Init(int *argc, char ***argv)
 {
-    return init(argc, argv);
+    static _Atomic(void *) cache;
+    return init(&cache, "PMPI_Init", argc, argv);
 }
 
-static int init_thread(int *argc, char ***argv, int required, int *provided)
+static int init_thread(_Atomic(void *) *cache, const char *name, int *argc, char ***argv,
+                       int required, int *provided)
 {
-    static _Atomic(void *) cache;
     union {
         void *p;
         int (*f)(int *, char ***, int, int *);
-    } u = {real_function(&cache, "PMPI_Init_thread")};
+    } u = {hm_mpi_real(cache, name)};
     if (!u.p)
-        return ERR_OTHER;
-    depth++;
+        return HM_MPI_ERR_OTHER;
+    hm_mpi_depth++;
     int rc = u.f(argc, argv, required, provided);
-    if (!--depth && !rc)
+    if (!--hm_mpi_depth && !rc)
         after_init();
     return rc;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    return init_thread(argc, argv, required, provided);
+    static _Atomic(void *) cache;
+    return init_thread(&cache, "MPI_Init_thread", argc, argv, required, provided);
 }
 
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    return init_thread(argc, argv, required, provided);
+    static _Atomic(void *) cache;
+    return init_thread(&cache, "PMPI_Init_thread", argc, argv, required, provided);
 }

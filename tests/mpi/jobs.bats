@@ -84,7 +84,8 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
 
 @test "communicators: half the world is another definition" {
     $launch -np 4 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 3 split >out 2>err
-    [ "$(rows run/rank-00003.h5 /mpi)" = "/mpi 12" ]
+    # and the split itself
+    [ "$(rows run/rank-00003.h5 /mpi)" = "/mpi 13" ]
     run rows run/rank-00003.h5 /def/mpi_comm.n_ranks /def/mpi_comm.crank
     [ "$output" = "/def/mpi_comm.n_ranks 4 2
 /def/mpi_comm.crank 3 1" ]
@@ -123,7 +124,8 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
     $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/local" \
         "$HM_BIN/libplain.so" >out 2>err
     grep -qx "plain: 2 ranks, 1" out
-    [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 2" ]
+    # Irecv, Isend, Waitall, Bcast
+    [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 4" ]
 }
 
 @test "hindmost ctl reaches every rank of a running job" {
@@ -143,5 +145,51 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
         [ "$(rows run/rank-0000$r.h5 /step)" = "/step 150" ]
         n=$(rows run/rank-0000$r.h5 /mpi | cut -d ' ' -f 2)
         [ "$n" -lt 600 ]
+    done
+}
+
+@test "each call once: bytes, peers, communicators, requests as written by hand" {
+    $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/calls" want "$PWD/data" >out 2>err
+    for r in 0 1; do
+        $py "$BATS_TEST_DIRNAME/calls.py" "$BATS_TEST_DIRNAME/../../lib/core/mpi.def" run/rank-0000$r.h5 >got.$r
+        diff want.$r got.$r
+        [ "$(wc -l <got.$r)" -ge 50 ]
+    done
+    # without the library the program comes to the same results
+    $launch -np 2 "$HM_BIN/calls" want "$PWD/data2" >out 2>err
+}
+
+@test "another profiling library before or behind ours sees every call, and so do we" {
+    for order in "$lib $HM_BIN/libother-pmpi.so" "$HM_BIN/libother-pmpi.so $lib"; do
+        rm -rf run
+        $launch -np 2 -x LD_PRELOAD="$order" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 10 >out 2>err
+        # Barrier and Allreduce of 10 steps on each rank
+        [ "$(grep -c '^other: 20 calls$' out)" -eq 2 ]
+        [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 40" ]
+    done
+}
+
+@test "Fortran by mpif.h and by mpi_f08 as by the module mpi" {
+    command -v mpif90 >/dev/null && command -v gfortran >/dev/null || skip "no Fortran compiler"
+    mpif90 -o f77ring "$BATS_TEST_DIRNAME/ring77.f"
+    mpif90 -o f08ring "$BATS_TEST_DIRNAME/ring08.f90"
+    for program in f77ring f08ring; do
+        rm -rf run
+        $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" ./$program >out 2>err
+        grep -qx ' *fortran: sum 1' out
+        # 10 x (Allreduce, Barrier, Sendrecv)
+        [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 30" ]
+        [ "$(rows run/rank-00001.h5 /mpi.bytes | tr ' ' '\n' | sort | uniq -c | tr -s ' ' | head -3)" = " 10 0
+ 10 2
+ 10 4" ]
+    done
+}
+
+@test "MPI_Abort: the job ends as without us, and what was recorded is there" {
+    run timeout 60 $launch -np 2 -x LD_PRELOAD="$lib" -x HINDMOST_OUT="$PWD/run" "$HM_BIN/ring" 20 abort 1
+    [ "$status" -eq 7 ]
+    for r in 0 1; do
+        finished run/rank-0000$r.lock
+        [ "$(rows run/rank-0000$r.h5 /step)" = "/step 20" ]
     done
 }

@@ -1,10 +1,11 @@
 /* A job without a GPU: steps with MPI calls in them. Used by jobs.bats.
  *
- * usage: ring N [die R | late MS R | split | early]. Each step: one Barrier, one Allreduce of 16
- * doubles, one message around the ring (even ranks send first). die: rank R kills itself after N
- * steps. late: rank R sleeps MS before each Barrier. split: the Allreduce runs on halves of the
- * world. early: a mark stands before MPI_Init. Prints the sum on rank 0, so that a job whose
- * messages were mixed up is seen.
+ * usage: ring N [die R | abort R | late MS R | split | early]. Each step: one Barrier, one
+ * Allreduce of 16 doubles, one message around the ring (even ranks send first). die: rank R kills
+ * itself after N steps. abort: rank R calls MPI_Abort with 7, the others wait for it. late: rank R
+ * sleeps MS before each Barrier. split: the Allreduce runs on halves of the world. early: a mark
+ * stands before MPI_Init. Prints the sum on rank 0, so that a job whose messages were mixed up is
+ * seen.
  */
 #include "hindmost/hindmost.h"
 
@@ -55,6 +56,10 @@ int main(int argc, char **argv)
     }
     if (!strcmp(how, "die") && argc > 3 && rank == atoi(argv[3]))
         raise(SIGKILL);
+    if (!strcmp(how, "abort") && argc > 3 && rank == atoi(argv[3]))
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    if (!strcmp(how, "abort"))
+        MPI_Barrier(MPI_COMM_WORLD);
     if (comm != MPI_COMM_WORLD)
         MPI_Comm_free(&comm);
     if (!rank)
