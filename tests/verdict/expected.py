@@ -202,7 +202,6 @@ TABLE = {
 
 NOT_YET = {
     "episode": "an episode of a sixth of the steps counts as not detectable: none",
-    "u9-slow": "what the slow GPU costs its stage is said to be the stage's work besides",
     "u11-link": "messages are not compared between sibling pairs: none",
     "e10": "no POP efficiencies yet",
     "e13": "no network split yet",
