@@ -179,7 +179,7 @@ finished() { [ ! -e "$1" ] || flock -w 10 "$1" true; }
         grep -qx ' *fortran: sum 1' out
         # 10 x (Allreduce, Barrier, Sendrecv)
         [ "$(rows run/rank-00001.h5 /mpi)" = "/mpi 30" ]
-        [ "$(rows run/rank-00001.h5 /mpi.bytes | tr ' ' '\n' | sort | uniq -c | tr -s ' ' | head -3)" = " 10 0
+        [ "$(rows run/rank-00001.h5 /mpi.bytes | cut -d ' ' -f 2- | tr ' ' '\n' | sort | uniq -c | tr -s ' ')" = " 10 0
  10 2
  10 4" ]
     done
