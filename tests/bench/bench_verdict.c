@@ -2,7 +2,8 @@
  *
  *   bench_verdict N JOBS [WRONG]     N cases, JOBS processes; WRONG: file for the wrong ones
  *   bench_verdict one I              case I alone, with its command line
- * Each process takes every JOBS-th case; one that dies loses its case only.
+ * Each process takes every JOBS-th case; one that dies loses its case only. SIGTERM: the tables of
+ * the cases so far.
  */
 #include "engine/engine.h"
 #include "store/shield.h"
@@ -157,6 +158,14 @@ static void worker(uint32_t first, uint32_t n, uint32_t step, const char *top,
     _exit(0);
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
 static int run_all(uint32_t n, uint32_t jobs, const char *top, struct verdict_got *got)
 {
     pid_t pid[16];
@@ -165,9 +174,24 @@ static int run_all(uint32_t n, uint32_t jobs, const char *top, struct verdict_go
         if (!pid[w])
             worker(w, n, jobs, top, got);
     }
+    struct sigaction act = {.sa_handler = stop};
+    sigaction(SIGTERM, &act, NULL);
     for (uint32_t left = jobs; left;) {
         int status;
         pid_t p = wait(&status);
+        if (p < 0 && errno == EINTR && stopped) {
+            for (uint32_t w = 0; w < jobs; w++)
+                if (pid[w] > 0)
+                    kill(pid[w], SIGKILL);
+            while (wait(NULL) > 0)
+                ;
+            for (uint32_t i = 0; i < n; i++)
+                if (got[i].state == VERDICT_RUNNING)
+                    got[i].state = VERDICT_TODO;
+            return 1;
+        }
+        if (p < 0 && errno == EINTR)
+            continue;
         if (p < 0)
             return 0;
         uint32_t w = 0;
@@ -177,6 +201,7 @@ static int run_all(uint32_t n, uint32_t jobs, const char *top, struct verdict_go
             continue;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
             left--;
+            pid[w] = -1;
             continue;
         }
         for (uint32_t i = w; i < n; i += jobs)

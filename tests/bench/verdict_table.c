@@ -163,12 +163,15 @@ void verdict_table(FILE *out, uint32_t n, const struct verdict_got *got, double 
     static struct tally by_fault[MAX_GROUPS], by_noise[MAX_GROUPS], all[MAX_GROUPS];
     static struct words status, cause;
     static const char *const noise_name[] = {"no noise", "to 0.5 %", "1 %", "2 %", "4 %"};
-    uint32_t crashed = 0, failed = 0, partition = 0, near = 0;
+    uint32_t crashed = 0, failed = 0, partition = 0, near = 0, n_done = 0;
     double events = 0;
     struct tally *total = tally_of(all, "all", n);
     for (uint32_t i = 0; i < n; i++) {
         const struct verdict_got *g = &got[i];
         struct verdict_case c;
+        if (g->state == VERDICT_TODO)
+            continue;
+        n_done++;
         verdict_case(i, &c);
         double s = c.demo.noise;
         const char *name = noise_name[s < 0 ? 0 : s < 0.006 ? 1 : s < 0.015 ? 2 : s < 0.03 ? 3 : 4];
@@ -202,7 +205,7 @@ void verdict_table(FILE *out, uint32_t n, const struct verdict_got *got, double 
             "\n%u crashed, %u failed, %u with a partition that does not sum; %.1f M events, "
             "%.0f s\n",
             crashed, failed, partition, events / 1e6, seconds);
-    fprintf(out, "{\"runs\": %u", n);
+    fprintf(out, "{\"runs\": %u", n_done);
     number(out, "right_frac", frac(total->both, total->must));
     number(out, "false_accusation_frac", frac(total->accused, total->nobody));
     number(out, "subject_frac", frac(total->subject, total->must));
@@ -248,6 +251,8 @@ void verdict_wrong(FILE *out, uint32_t n, const struct verdict_got *got)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct verdict_case c;
+        if (got[i].state == VERDICT_TODO)
+            continue;
         verdict_case(i, &c);
         if (is_wrong(&c, &got[i]))
             verdict_line(out, i, &got[i]);
