@@ -153,17 +153,20 @@ static char *quoted(const char *path)
 
 char *hm_words_next(const struct hm_run *run, const char *next)
 {
-    static const char command[] = "hindmost merge -o ";
+    static const char *const command[] = {"hindmost merge ", "hindmost report "};
     char *all = NULL, *q = quoted(run->path ? run->path : "");
     size_t size = 0;
     FILE *out = q && next ? open_memstream(&all, &size) : NULL;
     for (const char *s = next; out && *s;) {
-        size_t n = strcspn(s, "\n");
-        if (*q && !strncmp(s, command, sizeof(command) - 1))
-            fprintf(out, "hindmost merge %s -o %.*s\n", q, (int)(n - sizeof(command) + 1),
-                    s + sizeof(command) - 1);
-        else
-            fprintf(out, "%.*s\n", (int)n, s);
+        size_t n = strcspn(s, "\n"), put = 0;
+        for (size_t i = 0; *q && i < sizeof(command) / sizeof(*command); i++) {
+            size_t k = strlen(command[i]);
+            if (k < n && !strncmp(s, command[i], k) && s[k] == '-') { /* no run is named yet */
+                fprintf(out, "%s%s ", command[i], q);
+                put = k;
+            }
+        }
+        fprintf(out, "%.*s\n", (int)(n - put), s + put);
         s += n + (s[n] == '\n');
     }
     free(q);
@@ -234,12 +237,16 @@ static void add_finding(const struct hm_result *r, const struct hm_out_finding *
                      *p == 'p' ? "again and again, at equal distances" : "for a part of the run");
     add_gain(r, f, l);
     const char *cause = f->cause ? f->cause : "unknown";
-    if (!HM_IS_NONE(f->explained_frac))
-        hm_lines_add(l, "CAUSE", HM_INK_PLAIN, "%s (%s): %.0f %% of its lateness",
-                     hm_words_cause(cause), cause, (double)f->explained_frac / 1e7);
-    else
-        hm_lines_add(l, "CAUSE", HM_INK_PLAIN, "%s (%s)", hm_words_cause(cause), cause);
-    add_list(l, "", f->evidence);
+    if (!strcmp(cause, "unknown") && f->evidence) {
+        add_list(l, "CAUSE", f->evidence); /* what is known of it */
+    } else {
+        if (!HM_IS_NONE(f->explained_frac))
+            hm_lines_add(l, "CAUSE", HM_INK_PLAIN, "%s (%s): %.0f %% of its lateness",
+                         hm_words_cause(cause), cause, (double)f->explained_frac / 1e7);
+        else
+            hm_lines_add(l, "CAUSE", HM_INK_PLAIN, "%s (%s)", hm_words_cause(cause), cause);
+        add_list(l, "", f->evidence);
+    }
     add_list(l, "RULED OUT", f->ruled_out);
 }
 
@@ -269,8 +276,13 @@ static void add_sure(const struct hm_result *r, const struct hm_out_none *n,
     else
         snprintf(lost, sizeof(lost), "nothing lost");
     const char *sure = n ? n->status : f ? f->confidence : NULL;
-    hm_lines_add(l, "SURE", HM_INK_PLAIN, "%s: %s%s; %s; %s; data %s", sure ? sure : "not known",
-                 chance, error, matched, lost, q->grade ? q->grade : "none");
+    uint32_t n_problems = r->n_rows[HM_T_problem];
+    char problems[64] = "";
+    if (n_problems)
+        snprintf(problems, sizeof(problems), " (%u problem%s, at the end)", n_problems,
+                 n_problems == 1 ? "" : "s");
+    hm_lines_add(l, "SURE", HM_INK_PLAIN, "%s: %s%s; %s; %s; data %s%s", sure ? sure : "not known",
+                 chance, error, matched, lost, q->grade ? q->grade : "none", problems);
 }
 
 static void add_none(const struct hm_result *r, const struct hm_out_none *n, struct hm_lines *l)

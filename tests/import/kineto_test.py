@@ -5,6 +5,7 @@ usage: kineto_test.py HINDMOST. 77 = no h5py.
 import gzip
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -208,9 +209,54 @@ def bad_files(tmp):
     same("exists: untouched", os.listdir(tmp + "/twice"), before)
 
 
+def mutations(tmp):
+    """Bytes changed at random: an answer or 65 with a line, never a signal, never a hang."""
+    events = [e for k in range(1, 30) for e in
+              (launch(1000 * k, k), kernel(NCCL if k % 3 == 0 else "k", 1000 * k + 9, 50, k, 0,
+               **({"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2,
+                   "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": k} if k % 3 == 0 else {})),
+               event("user_annotation", f"ProfilerStep#{k}", 1000 * k - 5, 900, 77, 88))]
+    text = json.dumps(trace(events, distributedInfo={"rank": 0, "world_size": 2})).encode()
+    rng = random.Random(20261203)
+    for turn in range(60):
+        data = bytearray(text)
+        for _ in range(rng.choice((1, 5, 50))):
+            at, how = rng.randrange(len(data)), rng.randrange(4)
+            if how == 0:
+                data[at] = rng.randrange(256)
+            elif how == 1:
+                del data[at:at + rng.choice((1, 10, 400))]
+            elif how == 2:
+                data[at:at] = data[at:at + rng.choice((1, 10, 400))]
+            else:
+                data[at:at + 1] = b"9223372036854775807"
+        path = tmp + "/mutated.json"
+        with open(path, "wb") as f:
+            f.write(data)
+        for command in (("report", path, "--json"), ("merge", path, "-o", tmp + "/mutated-out.json")):
+            code, _, err = hindmost(*command)
+            if code not in (0, 65) or "runtime error" in err or "Sanitizer" in err:
+                wrong.append(f"mutation {turn}, {command[0]}: exit {code}: {err[:400]}")
+
+
+def merge_folder(tmp):
+    """merge takes a folder of traces as report does."""
+    d = tmp + "/to-merge"
+    os.mkdir(d)
+    for rank in (0, 1):
+        write(f"{d}/rank{rank}.json", trace([launch(10, 1), kernel("k", 20, 30 + rank, 1, 0), launch(100, 2), kernel("k", 120, 5, 2, 0)]))
+    code, _, _ = hindmost("merge", d, "-o", tmp + "/merged.json")
+    same("merge of a folder", code, 0)
+    with open(tmp + "/merged.json") as f:
+        events = json.load(f)["traceEvents"]
+    got = sorted((e["pid"], e["dur"]) for e in events if e.get("cat") == "kernel")
+    same("kernels of the merged ranks", got, [(1, 5), (1, 30), (2, 5), (2, 31)])
+    same("nothing beside", sorted(os.listdir(d)), ["rank0.json", "rank1.json"])
+
+
 with tempfile.TemporaryDirectory() as folder:
     for test in (exact_times, base_time, groups, ranks_and_hosts, damaged_among_good,
-                 bad_files):
+                 bad_files, merge_folder, mutations):
         test(folder)
-print("\n".join(wrong) or "all as expected")
+print("\n".join(wrong[:20]) or "all as expected")
 sys.exit(1 if wrong else 0)
