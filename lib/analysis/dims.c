@@ -239,6 +239,12 @@ void hm_dims_find(const struct hm_roles_in *in, const uint32_t *world)
             set(u, named, "its name");
         } else if (u->dim != HM_DIM_NONE || !u->n_present) {
             continue; /* messages alone: decided with the stages */
+        } else if (u->inferred) {
+            enum hm_dim d = strcasestr(u->inferred, "deep_ep") || strcasestr(u->inferred, "expert")
+                                ? HM_DIM_EP
+                            : strcasestr(u->inferred, "reduce") ? HM_DIM_TP
+                                                                : HM_DIM_NONE;
+            set(u, d, "the name of its kernel");
         } else if (is_all_to_all(u)) {
             set(u, HM_DIM_EP, "all-to-all carries most of its bytes");
         } else if (u->n_present > 1 && sync_launches(u)) {

@@ -13,6 +13,11 @@
 #include "analysis/roles.h"
 #include "store/rank.h"
 
+/** A communicator that was found by what its kernel does (rule 7). */
+struct hm_inferred {
+    uint64_t comm;
+    const char *kernel; /* its name */
+};
 /** What is known before judging: identity, data quality, clocks. */
 struct hm_judge_in {
     const struct hm_run *run;
@@ -22,7 +27,9 @@ struct hm_judge_in {
     uint32_t arrival_source;                      /* enum hm_arrival_source, the weakest used */
     const char *step_source;                      /* "marks|nvtx|repetition|none" */
     uint32_t n_steps, n_skipped;
-    const struct hm_mesh *mesh;   /* NULL = none given */
+    const struct hm_mesh *mesh; /* NULL = none given */
+    const struct hm_inferred *inferred;
+    uint32_t n_inferred;
     struct hm_progress *progress; /* [n_progress], sorted by the judge */
     size_t n_progress;
     const struct hm_alive *alive; /* [run->n_workers], NULL when n_progress is 0 */

@@ -108,6 +108,9 @@ static hm_status_t take_uses(struct hm_judge *j)
     for (uint32_t i = 0; j->use && i < j->n_uses; i++) {
         const struct hm_comm *c = comm_of(j->in.run, key[i]);
         j->use[i] = (struct hm_comm_use){.key = key[i], .name = ""};
+        for (uint32_t k = 0; k < j->in.n_inferred; k++)
+            if (j->in.inferred[k].comm == key[i])
+                j->use[i].inferred = j->in.inferred[k].kernel;
         if (c) {
             j->use[i].member = c->worker;
             j->use[i].n_members = c->n_ranks;

@@ -44,6 +44,7 @@ uint32_t hm_mesh_at(const struct hm_mesh *mesh, uint32_t rank, enum hm_dim dim);
 struct hm_comm_use {
     uint64_t key;
     const char *name;       /* of the framework, "" = none */
+    const char *inferred;   /* name of the kernel by which it was found, NULL = NCCL's */
     const uint32_t *member; /* [n_members] workers by rank in it, HM_NO_ID = not in the run */
     uint32_t n_members;
     uint64_t n[HM_NCCL_N_FUNCS], bytes[HM_NCCL_N_FUNCS]; /* launches (messages) and their sizes */

@@ -194,7 +194,8 @@ static hm_status_t op_row(struct hm_judge *j, struct hm_result *r, const struct 
     if (!t)
         return no_memory();
     t->comm = v[0].comm;
-    t->func = strdup(hm_nccl_func_name(v[0].func));
+    const char *inferred = j->use[j->launch[v[0].launch].i_use].inferred;
+    t->func = inferred ? hm_text("inferred: %s", inferred) : strdup(hm_nccl_func_name(v[0].func));
     const struct hm_comm_use *u = &j->use[j->launch[v[0].launch].i_use];
     const char *dim = hm_dim_name((enum hm_dim)u->dim);
     t->dim = dim ? strdup(dim) : NULL;

@@ -85,6 +85,12 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
         int64_t spread = hm_judge_what_if(j, &even, NULL);
         gain = spread == INT64_MIN ? gain : spread;
     }
+    for (uint32_t u = 0; u < j->n_uses; u++)
+        if (j->use[u].inferred)
+            hm_list_add(&f->evidence,
+                        "inferred: %s is communication, all leave it together and who comes later "
+                        "stays shorter",
+                        j->use[u].inferred);
     enum hm_subject_kind kind = hm_subject_of(j, set, &f->label);
     f->kind = strdup(kind == HM_SUBJECT_RANK && f->cause && !strncmp(f->cause, "slow_gpu", 8)
                          ? "device"

@@ -3,6 +3,7 @@
  * Box: merge/engine. Rows of a worker lie together and in start order.
  */
 #include "analysis/join.h"
+#include "engine/infer.h"
 #include "engine/phases.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct rows { /* of one device of a process with several */
 struct collect {
     struct hm_engine *e;
     struct hm_steps *steps[64];
+    struct hm_engine_counts *counts[64];
     uint32_t first_worker, n_workers, i_rank;
     struct rows rows[64];
     struct { /* communicators of this rank, as its calls name them */
@@ -230,6 +232,8 @@ static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_j
                 s = hm_steps_event(c->steps[w], ev, mine);
                 if (!mine || ev->flags & HM_EVF_BAD_TIME || ev->dur_ns < 0)
                     continue;
+                if (ev->kind == HM_EV_KERNEL)
+                    hm_engine_count(c->counts[w], ev);
                 if (ev->t_ns < c->gpu0_ns[w])
                     c->gpu0_ns[w] = ev->t_ns;
                 if (ev->t_ns + ev->dur_ns > c->gpu1_ns[w])
@@ -350,13 +354,16 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
     }
     hm_status_t s = hm_join_create(&in, &join);
     for (uint32_t w = 0; w < c.n_workers && s == HM_OK; w++)
-        s = hm_steps_create(&c.steps[w]);
+        if ((s = hm_steps_create(&c.steps[w])) == HM_OK)
+            s = hm_engine_counts_create(&c.counts[w]);
     if (s == HM_OK)
         s = read_events(&c, r, join);
     if (s == HM_OK) {
         end_progress(&c, info, join);
         s = store_rows(&c);
     }
+    for (uint32_t w = 0; w < c.n_workers && s == HM_OK; w++)
+        s = hm_engine_suspect(e, c.counts[w]);
     if (s == HM_OK) {
         struct hm_join_stats stats;
         hm_join_stats(join, &stats);
@@ -367,6 +374,7 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
     }
     for (uint32_t w = 0; w < c.n_workers; w++) {
         hm_steps_destroy(c.steps[w]);
+        hm_engine_counts_destroy(c.counts[w]);
         free(c.rows[w].a);
         free(c.rows[w].v);
     }
@@ -381,5 +389,5 @@ hm_status_t hm_engine_collect(struct hm_engine *e)
     e->more->collecting = 1;
     hm_status_t s = hm_scan(e, &q, collect_rank, NULL);
     e->more->collecting = 0;
-    return s;
+    return s == HM_OK ? hm_engine_infer(e) : s;
 }

@@ -145,6 +145,8 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
                              .n_progress = e->more->n_progress,
                              .alive = e->more->alive,
                              .n_graph_ranks = e->more->n_graph_ranks,
+                             .inferred = e->more->inferred,
+                             .n_inferred = e->more->n_inferred,
                              .n_steps = most - skip,
                              .n_skipped = skip};
     for (uint32_t i = 0; i < e->run.n_present; i++)

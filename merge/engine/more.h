@@ -33,6 +33,10 @@ struct hm_engine_more {
     uint32_t n_comms;
     struct hm_lone_comm *lone;
     size_t n_lone;
+    struct hm_engine_counts *counts; /* of kernels, over all workers */
+    struct hm_suspect *suspect;      /* kernels that may synchronise */
+    struct hm_inferred *inferred;
+    uint32_t n_suspects, n_inferred;
     struct hm_progress *progress; /* how far each worker got on each communicator */
     size_t n_progress, cap_progress;
     struct hm_alive *alive; /* [n_workers] */
@@ -47,6 +51,7 @@ struct hm_engine_more {
     struct hm_result result;
 };
 
+void hm_engine_infer_free(struct hm_engine_more *more);
 /** Clock maps of a rank file. */
 void hm_engine_maps(const struct hm_engine *e, uint32_t i_rank, struct hm_timemap map[HM_N_CLOCKS]);
 /** Probes of the leaders -> e->more->align. */

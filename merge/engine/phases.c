@@ -93,6 +93,7 @@ void hm_engine_close(struct hm_engine *e)
             free((void *)(uintptr_t)e->more->comm[i].member);
         free(e->more->comm);
         free(e->more->lone);
+        hm_engine_infer_free(e->more);
         free(e->more->rough);
         free(e->more->bad);
         free(e->more->health);

@@ -210,8 +210,6 @@ NOT_YET = {
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
     "u4-descheduled": "the samples of the threads' CPU time are not read",
-    "u15": "kernels that synchronise and are not NCCL's count as compute",
-    "u15-unknown": "kernels that synchronise and are not NCCL's count as compute",
     "u9": "the ledger has no bubble yet",
     "u20": "the pattern of what holds all ranks is always persistent",
     "u21": "ranges of checkpoints are not known: jitter of all ranks",
