@@ -12,10 +12,11 @@
 
 int main(int argc, char **argv)
 {
-    const struct scenario *const all[] = {
-        data_parallel_scenarios, model_parallel_scenarios, expert_scenarios,
-        host_scenarios,          life_scenarios,           odd_scenarios,
-        example_scenarios,       stuck_scenarios,          network_scenarios};
+    const struct scenario *const all[] = {data_parallel_scenarios, model_parallel_scenarios,
+                                          expert_scenarios,        host_scenarios,
+                                          life_scenarios,          odd_scenarios,
+                                          example_scenarios,       stuck_scenarios,
+                                          network_scenarios,       overlap_scenarios};
     if (argc != 3)
         die("usage: scenario NAME DIR");
     for (size_t g = 0; g < sizeof(all) / sizeof(*all); g++)

@@ -10,7 +10,7 @@ struct scenario {
 }; /* lists end with name NULL */
 extern const struct scenario data_parallel_scenarios[], model_parallel_scenarios[],
     expert_scenarios[], host_scenarios[], life_scenarios[], odd_scenarios[], example_scenarios[],
-    stuck_scenarios[], network_scenarios[];
+    stuck_scenarios[], network_scenarios[], overlap_scenarios[];
 
 #define MATMUL "_Z6matmulPKfS0_Pf"
 #define BIAS   "_Z4biasPf"
