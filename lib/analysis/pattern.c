@@ -1,203 +1,149 @@
-/* Where in the run something lies, and whether chance would put it there.
+/* Patterns of lateness over the steps, and chance.
  *
- * Box: lib/analysis. Pure. Source: facts on scenarios, rule 5; Chernoff 1952 for the bound;
- * Bonferroni for several ranks; Efron 1979, Kuensch 1989 for the block bootstrap.
+ * Box: lib/analysis. Pure. Source: facts on scenarios, rule 5; facts on analysis 2.10, 2.13; Holm
+ * 1979 for several ranks, Wilcoxon 1945 for paired steps.
  */
 #include "analysis/verdict_inside.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { MIN_SPAN = 5, MIN_EDGE = 3, MIN_TURNS = 3, MAX_SCAN = 1024, BLOCKS = 8 };
-
+enum { BEFORE = 3, AFTER = 5 };
 const char *const hm_pattern_name[] = {NULL,      "persistent", "from_step",
                                        "one_off", "periodic",   "episode"};
 
-/* --- where ---------------------------------------------------------------------------------- */
-
-struct span {
-    size_t begin, end;
+struct signed_diff {
+    double size;
+    int sign;
 };
-
-/* The stretch [begin, end) whose mean stands out most: least squares with two change points, on at
- * most MAX_SCAN groups of steps. The whole when no stretch halves the squares, or what lies outside
- * is not below a fifth of what lies inside. */
-static struct span find_span(const int64_t *x, size_t n)
+static int by_size(const void *x, const void *y)
 {
-    struct span whole = {0, n}, best = whole;
-    size_t group = (n + MAX_SCAN - 1) / MAX_SCAN, m = (n + group - 1) / group;
-    double *sum = calloc(m + 1, sizeof(*sum)), squares = 0;
-    if (!sum || n < MIN_SPAN + MIN_EDGE) {
-        free(sum);
-        return whole;
-    }
-    for (size_t i = 0; i < m; i++) { /* sum[i] = of the groups before i */
-        double v = 0;
-        for (size_t s = i * group; s < n && s < (i + 1) * group; s++)
-            v += (double)x[s];
-        sum[i + 1] = sum[i] + v;
-        squares += v * v;
-    }
-    double all = sum[m], least = squares - all * all / (double)m;
-    double limit = 0.5 * least;
-    for (size_t a = 0; a < m; a++) {
-        if (a && a < MIN_EDGE)
-            continue;
-        for (size_t b = a + MIN_SPAN; b <= m; b++) {
-            size_t in = b - a, out = m - in;
-            if (!out || (b < m && m - b < MIN_EDGE))
-                continue;
-            double inside = sum[b] - sum[a], outside = all - inside;
-            double error = squares - inside * inside / (double)in - outside * outside / (double)out;
-            if (error < least && error < limit &&
-                outside / (double)out < 0.2 * inside / (double)in) {
-                least = error;
-                best = (struct span){a * group, b * group < n ? b * group : n};
-            }
-        }
-    }
-    free(sum);
-    return best;
+    const struct signed_diff *p = x, *q = y;
+    return (p->size > q->size) - (p->size < q->size);
 }
 
-/* The longest period of which one turn's step holds 80 % of the sum: 0 = none. A shorter one that
- * divides it holds as much, a longer one does not. */
-static uint32_t find_period(const int64_t *x, size_t n, double all, uint32_t *at_p)
+/* One-sided Wilcoxon signed-rank test of d > 0, normal approximation with ties and continuity. */
+static double signed_rank(const double *d, size_t n)
 {
-    for (size_t k = n / MIN_TURNS; k >= 2; k--)
-        for (size_t r = 0; r < k; r++) {
+    struct signed_diff *v = malloc((n + 1) * sizeof(*v));
+    if (!v)
+        return 1;
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (d[i] != 0)
+            v[m++] = (struct signed_diff){fabs(d[i]), d[i] > 0 ? 1 : -1};
+    if (m < 5) {
+        free(v);
+        return 1;
+    }
+    qsort(v, m, sizeof(*v), by_size);
+    double plus = 0, ties = 0;
+    for (size_t i = 0, end; i < m; i = end) {
+        for (end = i + 1; end < m && v[end].size <= v[i].size;)
+            end++;
+        double rank = ((double)i + 1 + (double)end) / 2, t = (double)(end - i);
+        ties += t * t * t - t;
+        for (size_t k = i; k < end; k++)
+            plus += v[k].sign > 0 ? rank : 0;
+    }
+    double k = (double)m, mean = k * (k + 1) / 4;
+    double var = k * (k + 1) * (2 * k + 1) / 24 - ties / 48;
+    free(v);
+    return var > 0 ? 0.5 * erfc((plus - mean - 0.5) / sqrt(var) / sqrt(2)) : 1;
+}
+
+/* Chance of its lateness against the mean of the others, from step `onset` on; in_set: who else
+ * belongs to the subject and is not compared with. */
+double hm_pattern_chance(const struct hm_judge *j, uint32_t w, uint32_t onset,
+                         const uint8_t *in_set)
+{
+    size_t n = j->n_steps - onset;
+    double *d = malloc((n + 1) * sizeof(*d));
+    if (!d)
+        return 1;
+    for (size_t s = 0; s < n; s++) {
+        double others = 0;
+        uint32_t m = 0;
+        for (uint32_t q = 0; q < j->n_workers; q++)
+            if (q != w && !(in_set && in_set[q])) {
+                others += (double)j->late[(size_t)q * j->n_steps + onset + s];
+                m++;
+            }
+        d[s] = (double)j->late[(size_t)w * j->n_steps + onset + s] - (m ? others / m : 0);
+    }
+    double p = signed_rank(d, n) * j->n_workers; /* Holm's first, the most severe */
+    free(d);
+    return p < 1 ? p : 1;
+}
+
+static double sum_squares(double sum, double squares, double n)
+{
+    return n > 0 ? squares - sum * sum / n : 0;
+}
+
+static int is_periodic(const int64_t *x, uint32_t n, double all)
+{
+    for (uint32_t k = 3; k <= n / 3; k++)
+        for (uint32_t r = 0; r < k; r++) {
             double sum = 0;
-            size_t hit = 0, turns = 0;
-            for (size_t s = r; s < n; s += k, turns++) {
+            for (uint32_t s = r; s < n; s += k)
                 sum += (double)x[s];
-                hit += (double)x[s] > 0.5 * all / (double)(n / k + 1);
-            }
-            if (sum >= 0.8 * all && 4 * hit >= 3 * turns) {
-                *at_p = (uint32_t)r;
-                return (uint32_t)k;
-            }
+            if (sum >= 0.8 * all)
+                return 1;
         }
     return 0;
 }
 
-/* Does it come again and again, over the whole stretch? */
-static int is_spread(const int64_t *x, size_t n, double all)
-{
-    uint32_t hit = 0;
-    for (size_t b = 0; b < BLOCKS; b++) {
-        double sum = 0;
-        for (size_t s = b * n / BLOCKS; s < (b + 1) * n / BLOCKS; s++)
-            sum += (double)x[s];
-        hit += sum > 0.25 * all / BLOCKS;
-    }
-    return 4 * hit >= 3 * BLOCKS;
-}
-
-void hm_pattern_of(const int64_t *x, size_t n, struct hm_found_pattern *f)
-{
-    double all = 0;
-    *f = (struct hm_found_pattern){.pattern = HM_P_NONE, .end = (uint32_t)n};
-    for (size_t s = 0; s < n; s++)
-        all += (double)x[s];
-    if (all <= 0)
-        return;
-    for (size_t s = 0; s < n; s++)
-        if ((double)x[s] + (s + 1 < n ? (double)x[s + 1] : 0) >= 0.8 * all) {
-            f->pattern = HM_P_ONE_OFF;
-            f->begin = (uint32_t)((double)x[s] < 0.1 * all && s + 1 < n ? s + 1 : s);
-            f->end = f->begin + 1;
-            return;
-        }
-    uint32_t at;
-    uint32_t period = find_period(x, n, all, &at);
-    if (period) {
-        f->pattern = HM_P_PERIODIC;
-        f->period = period;
-        f->at = at;
-        return;
-    }
-    struct span span = find_span(x, n);
-    double inside = 0;
-    for (size_t s = span.begin; s < span.end; s++)
-        inside += (double)x[s];
-    size_t active = 0, length = span.end - span.begin;
-    for (size_t s = span.begin; s < span.end; s++)
-        active += (double)x[s] > 0.5 * inside / (double)length;
-    if (2 * active < length && !is_spread(x + span.begin, length, inside))
-        return;
-    f->begin = (uint32_t)span.begin;
-    f->end = (uint32_t)span.end;
-    f->pattern = span.end < n ? HM_P_EPISODE : span.begin ? HM_P_FROM_STEP : HM_P_PERSISTENT;
-}
-
+/* Where in the run the lateness lies. */
 void hm_pattern_find(const struct hm_judge *j, struct hm_candidate *c)
 {
-    hm_pattern_of(j->late + (size_t)c->worker * j->n_steps, j->n_steps, &c->found);
-}
-
-/* --- chance --------------------------------------------------------------------------------- */
-
-/* log of the mean of exp(theta x) over the workers that are compared, in one step. */
-static double log_mean_exp(const struct hm_judge *j, const uint8_t *left_out, uint32_t w, size_t s,
-                           double theta, double unit)
-{
-    double sum = 0;
-    uint32_t m = 0;
-    for (uint32_t q = 0; q < j->n_workers; q++) {
-        if (left_out && left_out[q] && q != w)
-            continue;
-        sum += exp(theta * ((double)j->late[(size_t)q * j->n_steps + s] / unit));
-        m++;
+    const int64_t *x = j->late + (size_t)c->worker * j->n_steps;
+    uint32_t n = (uint32_t)j->n_steps;
+    double all = 0, squares = 0;
+    for (uint32_t s = 0; s < n; s++) {
+        all += (double)x[s];
+        squares += (double)x[s] * (double)x[s];
     }
-    return m ? log(sum / m) : 0;
-}
-
-/* log of the bound: sum over the steps of log M_s(theta) - theta T. Convex in theta. */
-static double log_bound(const struct hm_judge *j, const uint8_t *left_out, uint32_t w,
-                        struct span span, double theta, double unit)
-{
-    double v = 0;
-    for (size_t s = span.begin; s < span.end; s++)
-        v += log_mean_exp(j, left_out, w, s, theta, unit) -
-             theta * ((double)j->late[(size_t)w * j->n_steps + s] / unit);
-    return v;
-}
-
-double hm_pattern_chance(const struct hm_judge *j, uint32_t w, const struct hm_found_pattern *f,
-                         const uint8_t *in_set)
-{
-    struct span span = {f->begin, f->end};
-    double largest = 0;
-    for (size_t s = span.begin; s < span.end; s++)
-        for (uint32_t q = 0; q < j->n_workers; q++) {
-            double v = (double)j->late[(size_t)q * j->n_steps + s];
-            largest = v > largest ? v : largest;
+    c->pattern = HM_P_NONE;
+    c->onset = 0;
+    if (all <= 0)
+        return;
+    for (uint32_t s = 0; s < n; s++)
+        if ((double)x[s] + (s + 1 < n ? (double)x[s + 1] : 0) >= 0.8 * all) {
+            c->pattern = HM_P_ONE_OFF;
+            c->onset = (double)x[s] < 0.1 * all && s + 1 < n ? s + 1 : s;
+            return;
         }
-    if (largest <= 0 || span.end <= span.begin)
-        return 1;
-    /* golden section over theta in units of 1 / largest lateness; exp(40) is far from overflow */
-    const double g = 0.6180339887498949;
-    double lo = 0, hi = 40, a = hi - g * (hi - lo), b = lo + g * (hi - lo);
-    double va = log_bound(j, in_set, w, span, a, largest);
-    double vb = log_bound(j, in_set, w, span, b, largest);
-    for (int i = 0; i < 24; i++) {
-        if (va < vb) {
-            hi = b;
-            b = a;
-            vb = va;
-            a = hi - g * (hi - lo);
-            va = log_bound(j, in_set, w, span, a, largest);
-        } else {
-            lo = a;
-            a = b;
-            va = vb;
-            b = lo + g * (hi - lo);
-            vb = log_bound(j, in_set, w, span, b, largest);
+    double best = sum_squares(all, squares, n), sum = 0, sq = 0;
+    uint32_t at = 0;
+    for (uint32_t s = 0; s + AFTER <= n; s++) {
+        if (s >= BEFORE) {
+            double sse = sum_squares(sum, sq, s) + sum_squares(all - sum, squares - sq, n - s);
+            double before = sum / s, after = (all - sum) / (n - s);
+            if (sse < 0.5 * best && before < 0.2 * after && (!at || sse < best)) {
+                best = sse;
+                at = s;
+            }
         }
+        sum += (double)x[s];
+        sq += (double)x[s] * (double)x[s];
     }
-    double p = exp(va < vb ? va : vb) * j->n_workers;
-    return p < 1 ? p : 1;
+    double mean = all / n;
+    uint32_t active = 0;
+    if (at) {
+        sum = 0;
+        for (uint32_t s = at; s < n; s++)
+            sum += (double)x[s];
+        mean = sum / (n - at);
+    }
+    for (uint32_t s = at; s < n; s++)
+        active += (double)x[s] > 0.5 * mean;
+    if (2 * active >= n - at) {
+        c->pattern = at ? HM_P_FROM_STEP : HM_P_PERSISTENT;
+        c->onset = at;
+    } else if (is_periodic(x, n, all)) {
+        c->pattern = HM_P_PERIODIC;
+    }
 }
 
 /* Lower end of the gain: block bootstrap over the steps, 1 % quantile of 200 draws. */

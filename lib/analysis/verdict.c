@@ -78,9 +78,9 @@ static int holds(const struct hm_judge *j, const struct hm_candidate *c, double 
 {
     if (hm_judge_frac(j, c->gain) < floor)
         return 0;
-    if (c->found.pattern == HM_P_ONE_OFF)
+    if (c->pattern == HM_P_ONE_OFF)
         return c->gain * (int64_t)j->n_steps >= j->total_ns; /* at least one step's time */
-    return c->p <= ALPHA && hm_pattern_gain_is_sure(j, c->gains, c->found.begin);
+    return c->p <= ALPHA && hm_pattern_gain_is_sure(j, c->gains, c->onset);
 }
 
 /* Grows the set along the lateness until 80 % of the loss are gained; returns its gain. */
@@ -120,7 +120,7 @@ static hm_status_t search(struct hm_judge *j, struct hm_result *r, struct work *
             return hm_fail(HM_E_NOMEM, "judge", "out of memory");
         j->worker[c->worker].gain_ns = c->gain;
         hm_pattern_find(j, c);
-        c->p = hm_pattern_chance(j, c->worker, &c->found, NULL);
+        c->p = hm_pattern_chance(j, c->worker, c->onset, NULL);
         if (!best || c->gain > best->gain)
             best = c;
     }
@@ -135,7 +135,7 @@ static hm_status_t search(struct hm_judge *j, struct hm_result *r, struct work *
         c.gains = w->gains;
         c.p = 0;
         for (uint32_t i = 0; i < n_set; i++) {
-            double p = hm_pattern_chance(j, w->order[i], &c.found, w->set);
+            double p = hm_pattern_chance(j, w->order[i], c.onset, w->set);
             c.p = p > c.p ? p : c.p;
         }
         if (holds(j, &c, floor))

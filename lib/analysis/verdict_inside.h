@@ -16,15 +16,10 @@ enum hm_pattern {
 };
 extern const char *const hm_pattern_name[];
 
-struct hm_found_pattern {
-    enum hm_pattern pattern;
-    uint32_t begin, end; /* indices of the steps it lies in: [begin, end) */
-    uint32_t period, at; /* periodic: every so many steps, index modulo period */
-};
 struct hm_candidate {
-    uint32_t worker;
+    uint32_t worker, onset; /* onset: index of the first step of the pattern */
     int64_t gain, *gains;
-    struct hm_found_pattern found;
+    enum hm_pattern pattern;
     double p;
 };
 
@@ -38,18 +33,12 @@ static inline double hm_ms(int64_t ns)
     return (double)ns / 1e6;
 }
 
-/** Where in the run x [n] lies: one_off when 80 % of it are one step (or two that touch), periodic
- *  when 80 % are one step of each turn, else the stretch that stands out, if x is there in half of
- *  its steps or comes again all along it. */
-void hm_pattern_of(const int64_t *x, size_t n, struct hm_found_pattern *found_p);
-/** The same for the lateness of c->worker. */
+/** Where in the run the lateness lies. */
 void hm_pattern_find(const struct hm_judge *j, struct hm_candidate *c);
-/** Bound on the chance that in a job of equal workers some worker is as late as this one in the
- *  steps of the pattern: who is late in a step is drawn anew each time (exchangeable within the
- *  step), Chernoff's bound on the sum, times the number of workers. in_set [n_workers]: who else
- *  belongs to the subject and is not compared with, or NULL. */
-double hm_pattern_chance(const struct hm_judge *j, uint32_t worker,
-                         const struct hm_found_pattern *found, const uint8_t *in_set);
+/** Chance of its lateness against the mean of the others, from step `onset` on; in_set [n_workers]:
+ *  who else belongs to the subject and is not compared with, or NULL. */
+double hm_pattern_chance(const struct hm_judge *j, uint32_t worker, uint32_t onset,
+                         const uint8_t *in_set);
 /** Is the gain positive in 99 of 100 draws? gains [n_steps]. */
 int hm_pattern_gain_is_sure(const struct hm_judge *j, const int64_t *gains, uint32_t onset);
 
@@ -63,9 +52,6 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
 const char *hm_cause_health(const struct hm_judge *j, const uint8_t *set, uint32_t first,
                             const char *cause, struct hm_out_finding *f);
 
-/** from_step, to_step, period_steps, period_at. */
-void hm_words_pattern(const struct hm_judge *j, const struct hm_found_pattern *p,
-                      struct hm_out_finding *f);
 /** A finding about a subject. */
 hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
                              const struct hm_candidate *c, int64_t gain);

@@ -50,19 +50,6 @@ static void next_steps(struct hm_out_finding *f, const struct hm_judge *j, uint3
     hm_list_add(&f->next, "hindmost merge -o trace.json   shows the steps on one timeline");
 }
 
-void hm_words_pattern(const struct hm_judge *j, const struct hm_found_pattern *p,
-                      struct hm_out_finding *f)
-{
-    if (p->pattern == HM_P_FROM_STEP || p->pattern == HM_P_ONE_OFF || p->pattern == HM_P_EPISODE)
-        f->from_step = j->step[p->begin].step;
-    if (p->pattern == HM_P_EPISODE)
-        f->to_step = j->step[p->end - 1].step;
-    if (p->pattern == HM_P_PERIODIC) {
-        f->period_steps = p->period;
-        f->period_at = j->step[p->at].step % p->period;
-    }
-}
-
 hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
                              const struct hm_candidate *c, int64_t gain)
 {
@@ -83,16 +70,17 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     const char *dim = hm_subject_dim(j, set);
     f->dim = strdup(dim ? dim : "world");
     f->world = j->roles.world[c->worker];
-    f->pattern = c->found.pattern == HM_P_NONE ||
-                         (c->found.pattern == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS)
+    f->pattern = c->pattern == HM_P_NONE ||
+                         (c->pattern == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS)
                      ? NULL
-                     : strdup(hm_pattern_name[c->found.pattern]);
-    hm_words_pattern(j, &c->found, f);
-    hm_status_t st = hm_cause_find(j, set, c->worker, c->found.begin, f);
+                     : strdup(hm_pattern_name[c->pattern]);
+    if (c->pattern == HM_P_FROM_STEP || c->pattern == HM_P_ONE_OFF)
+        f->from_step = j->step[c->onset].step;
+    hm_status_t st = hm_cause_find(j, set, c->worker, c->onset, f);
     if (st != HM_OK)
         return st;
     /* work does not vanish, its role gets it; a single event is no share of the work */
-    if (f->cause && !strcmp(f->cause, "more_work") && c->found.pattern != HM_P_ONE_OFF) {
+    if (f->cause && !strcmp(f->cause, "more_work") && c->pattern != HM_P_ONE_OFF) {
         const struct hm_what_if even = {.repair = set, .work = 1};
         int64_t spread = hm_judge_what_if(j, &even, NULL);
         gain = spread == INT64_MIN ? gain : spread;
@@ -104,8 +92,7 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
                         "stays shorter",
                         j->use[u].inferred);
     enum hm_subject_kind kind = hm_subject_of(j, set, &f->label);
-    f->kind = strdup(kind == HM_SUBJECT_RANK && f->cause &&
-                             (!strcmp(f->cause, "slow_gpu") || !strncmp(f->cause, "gpu_", 4))
+    f->kind = strdup(kind == HM_SUBJECT_RANK && f->cause && !strncmp(f->cause, "slow_gpu", 8)
                          ? "device"
                          : hm_subject_name(kind));
     int one = kind != HM_SUBJECT_RANKS && kind != HM_SUBJECT_ALL;
@@ -114,29 +101,28 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
     f->gain_gpu_ns = gain * (int64_t)j->n_workers;
     f->lateness_ns = late;
-    size_t steps = c->found.end - c->found.begin;
+    size_t steps = j->n_steps - c->onset;
     int64_t *v = malloc((steps + 1) * sizeof(*v));
     if (!v)
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
-    memcpy(v, j->late + (size_t)c->worker * j->n_steps + c->found.begin, steps * sizeof(*v));
+    memcpy(v, j->late + (size_t)c->worker * j->n_steps + c->onset, steps * sizeof(*v));
     f->lateness_median_ns = hm_median(v, steps);
     free(v);
     f->last_in_steps = last_in;
-    f->p_value = c->found.pattern == HM_P_ONE_OFF ? NAN : c->p;
+    f->p_value = c->pattern == HM_P_ONE_OFF ? NAN : c->p;
     const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
     int full = q && q->grade && !strcmp(q->grade, "full");
-    f->confidence =
-        strdup(c->found.pattern == HM_P_ONE_OFF || (q && !strcmp(q->grade, "none")) ? "low"
-               : full && j->n_steps >= HM_PERSISTENT_STEPS && c->p < 1e-3           ? "high"
-                                                                                    : "likely");
+    f->confidence = strdup(c->pattern == HM_P_ONE_OFF || (q && !strcmp(q->grade, "none")) ? "low"
+                           : full && j->n_steps >= HM_PERSISTENT_STEPS && c->p < 1e-3     ? "high"
+                                                                                      : "likely");
     hm_list_add(&f->evidence, "last by its own work in %u of %zu steps", last_in, j->n_steps);
     next_steps(f, j, c->worker);
     double per_step = hm_ms(gain) / (double)(j->n_steps ? j->n_steps : 1);
-    if (c->found.pattern == HM_P_ONE_OFF)
+    if (c->pattern == HM_P_ONE_OFF)
         f->text =
             hm_text("%s holds the others up once, at step %u: %.1f ms; the steady state shows "
                     "no straggler",
-                    f->label, j->step[c->found.begin].step, hm_ms(gain));
+                    f->label, j->step[c->onset].step, hm_ms(gain));
     else
         f->text = hm_text("%s hold%s the others up: %.2f ms a step, repairing %s gains %.1f %%; %s",
                           f->label, one ? "s" : "", per_step, one ? "it" : "them",
