@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct args {
-    const char *json, *csv, *html, *fail_on, *steps, *ranks;
+    const char *json, *csv, *html, *fail_on, *steps, *ranks, *mesh;
     int md, strict, digest, expert;
 };
 struct job {
@@ -24,6 +24,7 @@ struct job {
     const char *run;   /* folder that is read */
     const char *shown; /* as the user named it */
     struct hm_select select;
+    struct hm_mesh mesh;
     int exit_code;
 };
 
@@ -70,7 +71,10 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
         return s;
     e.run.path = job->shown; /* an imported trace goes by its own name */
     hm_engine_select_steps(&e, job->select.first_step, job->select.last_step);
-    s = hm_engine_collect(&e);
+    if (job->args->mesh)
+        s = hm_engine_set_mesh(&e, &job->mesh);
+    if (s == HM_OK)
+        s = hm_engine_collect(&e);
     if (s == HM_OK)
         s = hm_engine_selected(&e);
     if (s == HM_OK)
@@ -143,6 +147,8 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
     }
     if (s == HM_OK)
         s = hm_select_parse(a->steps, a->ranks, &job.select);
+    if (s == HM_OK && a->mesh)
+        s = hm_mesh_parse(a->mesh, &job.mesh);
     if (s == HM_OK)
         s = hm_team_run(1, report_team, &job);
     hm_select_clear(&job.select);
@@ -166,6 +172,8 @@ static const struct hm_option options[] = {
      HM_OPT_TEXT},
     {"ranks", "LIST", "only these ranks are shown, such as 0,3,8..15; all are analysed", NULL,
      offsetof(struct args, ranks), 0, HM_OPT_TEXT},
+    {"mesh", "DIM=N,...", "layout of the ranks, the last varies fastest, such as dp=2,pp=4,tp=8",
+     NULL, offsetof(struct args, mesh), 0, HM_OPT_TEXT},
     {"expert", NULL, "every row and every table of the result", NULL, offsetof(struct args, expert),
      0, HM_OPT_FLAG},
     {"strict", NULL, "any problem with a file is an error", NULL, offsetof(struct args, strict), 0,

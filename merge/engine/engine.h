@@ -7,6 +7,7 @@
 
 #include "align/align.h"
 #include "analysis/result.h"
+#include "analysis/roles.h"
 #include "analysis/rows.h"
 #include "store/rank.h"
 
@@ -47,6 +48,9 @@ extern int hm_engine_wait_ms;
 hm_status_t hm_engine_open(struct hm_team *team, const char *run, struct hm_engine *e_p);
 /** Before collect: only steps first..last are analysed (all when never called). */
 void hm_engine_select_steps(struct hm_engine *e, int64_t first, int64_t last);
+/** Before judge: the layout of the ranks, in place of what would be found (copied). HM_OK, or
+ *  HM_E_USAGE (said) when its size is not the number of ranks. */
+hm_status_t hm_engine_set_mesh(struct hm_engine *e, const struct hm_mesh *mesh);
 hm_status_t hm_engine_collect(struct hm_engine *e);
 hm_status_t hm_engine_match(struct hm_engine *e);
 hm_status_t hm_engine_account(struct hm_engine *e);

@@ -8,13 +8,99 @@
 
 enum { JUDGE_LAUNCHES = 256 };
 
+/* Segments of a window: those of one worker lie close together, so they are read in one go. */
+struct fetch {
+    uint32_t *head, *next; /* [n_workers], [n_parts]: parts of a worker, linked */
+    uint32_t *touched, n_touched;
+    struct hm_segment *row;
+    size_t cap_row, cap_next;
+};
+
+static void fetch_free(struct fetch *f)
+{
+    free(f->head);
+    free(f->next);
+    free(f->touched);
+    free(f->row);
+}
+
+static hm_status_t fetch_init(struct fetch *f, uint32_t n_workers)
+{
+    *f = (struct fetch){.head = malloc((n_workers + 1) * sizeof(uint32_t)),
+                        .touched = malloc((n_workers + 1) * sizeof(uint32_t))};
+    if (!f->head || !f->touched)
+        return HM_E_NOMEM;
+    for (uint32_t w = 0; w <= n_workers; w++)
+        f->head[w] = HM_NO_ID;
+    return HM_OK;
+}
+
+/* Those of worker w: rows [lo, hi]. Where the window uses few of them, one by one. */
+static hm_status_t fetch_worker(struct hm_engine *e, struct fetch *f, uint32_t w,
+                                const struct hm_part *part, struct hm_segment *segment)
+{
+    uint32_t lo = HM_NO_ID, hi = 0, n = 0;
+    for (uint32_t i = f->head[w]; i != HM_NO_ID; i = f->next[i], n++) {
+        lo = part[i].i_arrival < lo ? part[i].i_arrival : lo;
+        hi = part[i].i_arrival > hi ? part[i].i_arrival : hi;
+    }
+    uint64_t first = e->of_rank[w].first;
+    size_t n_rows = (size_t)hi - lo + 1;
+    hm_status_t s = HM_OK;
+    if (n_rows > 8 * (size_t)n) {
+        for (uint32_t i = f->head[w]; i != HM_NO_ID && s == HM_OK; i = f->next[i])
+            s = hm_spool_read(e->segment, first + part[i].i_arrival, &segment[i], 1);
+        return s;
+    }
+    if (n_rows > f->cap_row) {
+        struct hm_segment *row = realloc(f->row, n_rows * sizeof(*row));
+        if (!row)
+            return HM_E_NOMEM;
+        f->row = row;
+        f->cap_row = n_rows;
+    }
+    s = hm_spool_read(e->segment, first + lo, f->row, n_rows);
+    for (uint32_t i = f->head[w]; i != HM_NO_ID && s == HM_OK; i = f->next[i])
+        segment[i] = f->row[part[i].i_arrival - lo];
+    return s;
+}
+
+static hm_status_t fetch_segments(struct hm_engine *e, struct fetch *f, struct hm_part *part,
+                                  struct hm_segment *segment, size_t n_parts)
+{
+    if (n_parts > f->cap_next) {
+        uint32_t *next = realloc(f->next, n_parts * sizeof(*next));
+        if (!next)
+            return HM_E_NOMEM;
+        f->next = next;
+        f->cap_next = n_parts;
+    }
+    f->n_touched = 0;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        uint32_t w = part[i].worker;
+        if (f->head[w] == HM_NO_ID)
+            f->touched[f->n_touched++] = w;
+        part[i].i_segment = i;
+        f->next[i] = f->head[w];
+        f->head[w] = i;
+    }
+    hm_status_t s = HM_OK;
+    for (uint32_t t = 0; t < f->n_touched; t++) {
+        if (s == HM_OK)
+            s = fetch_worker(e, f, f->touched[t], part, segment);
+        f->head[f->touched[t]] = HM_NO_ID;
+    }
+    return s;
+}
+
 static hm_status_t judge_launches(struct hm_engine *e, struct hm_judge *judge)
 {
     struct hm_launch launch[JUDGE_LAUNCHES];
     uint64_t n_all = hm_spool_count(e->more->launch);
     struct hm_part *part = NULL;
     struct hm_segment *segment = NULL;
-    hm_status_t s = HM_OK;
+    struct fetch fetch;
+    hm_status_t s = fetch_init(&fetch, e->run.n_workers);
     for (uint64_t at = 0; at < n_all && s == HM_OK; at += JUDGE_LAUNCHES) {
         size_t n = n_all - at < JUDGE_LAUNCHES ? (size_t)(n_all - at) : JUDGE_LAUNCHES, n_parts = 0;
         s = hm_spool_read(e->more->launch, at, launch, n);
@@ -28,11 +114,8 @@ static hm_status_t judge_launches(struct hm_engine *e, struct hm_judge *judge)
         part = malloc((n_parts + 1) * sizeof(*part));
         segment = malloc((n_parts + 1) * sizeof(*segment));
         s = part && segment ? hm_spool_read(e->more->part, first, part, n_parts) : HM_E_NOMEM;
-        for (size_t i = 0; i < n_parts && s == HM_OK; i++) {
-            part[i].i_segment = (uint32_t)i;
-            s = hm_spool_read(e->segment, e->of_rank[part[i].worker].first + part[i].i_arrival,
-                              &segment[i], 1);
-        }
+        if (s == HM_OK)
+            s = fetch_segments(e, &fetch, part, segment, n_parts);
         for (size_t i = 0; i < n; i++)
             launch[i].i_part = (uint32_t)(launch[i].i_part - first);
         struct hm_window w = {.launch = launch,
@@ -44,6 +127,7 @@ static hm_status_t judge_launches(struct hm_engine *e, struct hm_judge *judge)
         if (s == HM_OK)
             s = hm_judge_window(judge, &w);
     }
+    fetch_free(&fetch);
     free(part);
     free(segment);
     return s;
@@ -145,6 +229,7 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
                              .n_progress = e->more->n_progress,
                              .alive = e->more->alive,
                              .n_graph_ranks = e->more->n_graph_ranks,
+                             .mesh = e->more->mesh.n_dims ? &e->more->mesh : NULL,
                              .inferred = e->more->inferred,
                              .n_inferred = e->more->n_inferred,
                              .n_steps = most - skip,

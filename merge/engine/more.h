@@ -48,6 +48,7 @@ struct hm_engine_more {
     struct hm_timeseg *rough; /* [n_domains] clocks never compared: placed by the time of day */
     uint8_t source;           /* weakest arrival source */
     const char *step_source;
+    struct hm_mesh mesh; /* n_dims 0: none given */
     struct hm_result result;
 };
 

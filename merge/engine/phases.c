@@ -64,6 +64,15 @@ void hm_engine_select_steps(struct hm_engine *e, int64_t first, int64_t last)
     e->more->last_step = last;
 }
 
+hm_status_t hm_engine_set_mesh(struct hm_engine *e, const struct hm_mesh *mesh)
+{
+    if (hm_mesh_size(mesh) != e->run.n_ranks)
+        return hm_fail(HM_E_USAGE, "--mesh", "its size is %llu, but the run has %u ranks",
+                       (unsigned long long)hm_mesh_size(mesh), e->run.n_ranks);
+    e->more->mesh = *mesh;
+    return HM_OK;
+}
+
 hm_status_t hm_engine_selected(const struct hm_engine *e)
 {
     const struct hm_engine_more *m = e->more;

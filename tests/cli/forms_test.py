@@ -153,5 +153,13 @@ class Forms(unittest.TestCase):
         for more in (("--json", "--md"), ("--md", "--csv", "ranks"), ("--digest", "--md")):
             self.assertEqual(hm("report", self.small, *more).returncode, 64)
 
+    def test_mesh_in_place_of_what_is_found(self):
+        n = len(json.loads(hm("report", self.small, "--json").stdout)["ranks"])
+        r = json.loads(hm("report", self.small, "--json", "--mesh", "pp=%d,tp=1" % n).stdout)
+        self.assertEqual([x["role"] for x in r["ranks"]], ["stage %d" % i for i in range(n)])
+        self.assertEqual({o["dim_from"] for o in r["ops"]}, {"the mesh given"})
+        for wrong in ("tp=%d" % (n + 1), "tp", "tp=0", "xx=2", "tp=2,tp=2"):
+            self.assertEqual(hm("report", self.small, "--mesh", wrong).returncode, 64, wrong)
+
 
 unittest.main(argv=[sys.argv[0], "-v"] + sys.argv[2:])
