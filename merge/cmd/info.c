@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 #include "core/who.h"
+#include "import/foreign.h"
 #include "report/json.h"
 #include "store/rank.h"
 #include "store/schema.h"
@@ -103,12 +104,15 @@ static hm_status_t info_run(const void *args, int argc, char **argv)
     const char *path = argc ? argv[0] : latest;
     if (argc > 1)
         return hm_fail(HM_E_USAGE, "info", "one run at most");
-    hm_status_t s = argc ? HM_OK : hm_rundir_latest(latest);
+    struct hm_import_temp temp = {.alive = -1};
+    hm_status_t s = argc ? hm_import_temp(path, &temp) : hm_rundir_latest(latest);
     struct hm_run run;
     if (s == HM_OK)
-        s = hm_run_open(path, 10000, &run);
-    if (s)
+        s = hm_run_open(temp.run[0] ? temp.run : path, 10000, &run);
+    if (s) {
+        hm_import_temp_remove(&temp);
         return s;
+    }
     for (uint32_t i = 0; i < run.n_problems; i++)
         hm_say(HM_SAY_WARN, "%s: %s", run.problem[i].file, run.problem[i].what);
     if (a->finish) {
@@ -126,6 +130,7 @@ static hm_status_t info_run(const void *args, int argc, char **argv)
         print_text(&run);
     }
     hm_run_close(&run);
+    hm_import_temp_remove(&temp);
     return s;
 }
 

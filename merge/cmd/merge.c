@@ -64,7 +64,7 @@ static hm_status_t merge_run(const void *args, int argc, char **argv)
     if (!chrome && !a->format)
         return hm_fail(HM_E_USAGE, "merge", "%s: the suffix names no format; .json or .json.gz",
                        a->out);
-    struct hm_import_temp temp = {{0}, {0}};
+    struct hm_import_temp temp = {.alive = -1};
     hm_status_t s = argc ? hm_import_temp(argv[0], &temp) : hm_rundir_latest(latest);
     job.run = !argc ? latest : temp.run[0] ? temp.run : argv[0];
     if (s == HM_OK)

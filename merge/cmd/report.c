@@ -127,7 +127,7 @@ static hm_status_t report_run(const void *p, int argc, char **argv)
 {
     const struct args *a = p;
     char latest[1024];
-    struct hm_import_temp temp = {{0}, {0}};
+    struct hm_import_temp temp = {.alive = -1};
     hm_status_t s = check(a);
     if (s)
         return s;

@@ -6,10 +6,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MAX_FILES = 65536 };
@@ -152,6 +154,58 @@ static hm_status_t unknown(const char *path)
                    "export) or the NCCL inspector; name the folder that holds the rank files");
 }
 
+/* In the janitor: makes the folder, tells its name, waits for the end of the pipe `alive`. */
+static void janitor(struct hm_import_temp *t, int alive, int name)
+{
+    char byte;
+    for (int fd = 3; fd < 1024;
+         fd++) /* the other end of `alive` too, and those of other janitors */
+        if (fd != alive && fd != name)
+            close(fd);
+    setsid(); /* Ctrl-C in the terminal is not for it */
+    if (!mkdtemp(t->top))
+        t->top[0] = 0;
+    if (write(name, t->top, sizeof(t->top)) != (ssize_t)sizeof(t->top) || !t->top[0])
+        _exit(1);
+    while (read(alive, &byte, 1) < 0 && errno == EINTR)
+        ;
+    snprintf(t->run, sizeof(t->run), "%s/run", t->top);
+    hm_import_drop_run(t->run);
+    rmdir(t->top);
+    _exit(0);
+}
+
+/* A folder that goes away with this process, whatever ends it: a process of its own makes it, and
+ * removes it once nobody holds the other end of a pipe. */
+static int make_folder(struct hm_import_temp *t)
+{
+    int alive[2], name[2];
+    if (pipe2(alive, O_CLOEXEC))
+        return 0;
+    if (pipe2(name, O_CLOEXEC)) {
+        close(alive[0]);
+        close(alive[1]);
+        return 0;
+    }
+    t->janitor = fork();
+    if (!t->janitor)
+        janitor(t, alive[0], name[1]);
+    close(alive[0]);
+    close(name[1]);
+    ssize_t n;
+    while ((n = read(name[0], t->top, sizeof(t->top))) < 0 && errno == EINTR)
+        ;
+    close(name[0]);
+    if (t->janitor < 0 || n != (ssize_t)sizeof(t->top) || !t->top[0]) {
+        close(alive[1]);
+        if (t->janitor > 0)
+            waitpid(t->janitor, NULL, 0);
+        return 0;
+    }
+    t->alive = alive[1];
+    return 1;
+}
+
 hm_status_t hm_import_temp(const char *path, struct hm_import_temp *t)
 {
     const char *tmp = getenv("TMPDIR");
@@ -164,10 +218,10 @@ hm_status_t hm_import_temp(const char *path, struct hm_import_temp *t)
         return S_ISDIR(st.st_mode) ? HM_OK : unknown(path);
     snprintf(t->top, sizeof(t->top), "%s/hindmost-XXXXXX",
              tmp && *tmp && strlen(tmp) < 900 ? tmp : "/tmp");
-    if (!mkdtemp(t->top)) {
-        hm_status_t s = hm_fail(HM_E_IO, t->top, "cannot be made: %s", strerror(errno));
+    if (!make_folder(t)) {
         t->top[0] = 0;
-        return s;
+        return hm_fail(HM_E_IO, tmp && *tmp ? tmp : "/tmp",
+                       "no folder can be made in it; set TMPDIR to one that can be written");
     }
     snprintf(t->run, sizeof(t->run), "%s/run", t->top);
     hm_status_t s = hm_import_foreign(format, &path, 1, t->run);
@@ -180,7 +234,8 @@ void hm_import_temp_remove(struct hm_import_temp *t)
 {
     if (!t->top[0])
         return;
-    hm_import_drop_run(t->run);
-    rmdir(t->top);
+    close(t->alive);
+    while (waitpid(t->janitor, NULL, 0) < 0 && errno == EINTR)
+        ;
     t->top[0] = t->run[0] = 0;
 }

@@ -7,6 +7,8 @@
 
 #include "import/import.h"
 
+#include <sys/types.h>
+
 enum hm_foreign {
     HM_FOREIGN_NONE, /* a folder with rank files, or nothing that is known */
     HM_FOREIGN_KINETO,
@@ -23,6 +25,8 @@ hm_status_t hm_import_foreign(enum hm_foreign format, const char *const *paths, 
 struct hm_import_temp {
     char top[1024];
     char run[1100]; /* "" when `path` is to be read as it is */
+    int alive;      /* closed, by us or by our end: the janitor takes the folder away */
+    pid_t janitor;
 };
 /** Makes temp_p->run of `path` when another tool wrote it. HM_E_DATA: a file of no known format.
  *  A path that does not exist is HM_OK: opening the run says so. */

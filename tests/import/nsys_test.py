@@ -5,10 +5,12 @@ usage: nsys_test.py HINDMOST. 77 = built without SQLite, or no h5py.
 import json
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import h5py
@@ -261,6 +263,29 @@ def mutations(tmp):
         same(f"mutation {turn} left behind", left, [])
 
 
+def interrupted(tmp):
+    """Ctrl-C, or worse, in the middle of an import: nothing stays behind in TMPDIR."""
+    rows = head() + [kernel(START + 1000 * k, START + 1000 * k + 500, 0, 44, k) for k in range(1, 60000)]
+    path = make(tmp + "/long.sqlite", rows)
+    for number in (signal.SIGINT, signal.SIGKILL):
+        p = subprocess.Popen([HINDMOST, "report", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while not [n for n in os.listdir(tmp) if n.startswith("hindmost-")] and p.poll() is None:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.001)
+        p.send_signal(number)
+        p.communicate(timeout=60)  # ends when the last holder of the pipes ends: the janitor
+        same(f"left behind after {number.name}", [n for n in os.listdir(tmp) if n.startswith("hindmost-")], [])
+    p = subprocess.run([HINDMOST, "report", path], capture_output=True, text=True, env=dict(os.environ, TMPDIR=tmp + "/none"))
+    same("no TMPDIR", (p.returncode, len(p.stderr.splitlines()), "TMPDIR" in p.stderr), (1, 1, True))
+    # info of a trace, and two traces at once
+    info = json.loads(hindmost("info", "--json", path)[1])
+    same("info of a trace", info["ranks"][0]["events"]["kernel"], 59999)
+    same("diff of two traces", hindmost("diff", path, path)[0], 0)
+    same("left behind", [n for n in os.listdir(tmp) if n.startswith("hindmost-")], [])
+
+
 def main():
     with tempfile.TemporaryDirectory() as tmp:
         os.environ["TMPDIR"] = tmp
@@ -274,6 +299,7 @@ def main():
         steps(tmp)
         hostile(tmp)
         mutations(tmp)
+        interrupted(tmp)
     print("\n".join(wrong[:20]) or "all as expected")
     return 1 if wrong else 0
 
