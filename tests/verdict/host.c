@@ -227,9 +227,41 @@ static void u32(const char *dir)
     synced(dir, 4, 190 * MS, 10 * MS, 200, u32_profiler);
 }
 
-const struct scenario host_scenarios[] = {{"u4", u4},           {"u4-descheduled", descheduled},
-                                          {"u17", u17},         {"u19", u19},
-                                          {"u19-one", u19_one}, {"u20", u20},
-                                          {"u21", u21},         {"u22", u22},
-                                          {"u24", u24},         {"u32", u32},
+/* Rank 2's host thread computes for 30 in every step before it launches, or waits for a CPU. */
+static void busy_host(struct rank *r, int s)
+{
+    (void)s;
+    if (r->me == 2)
+        host_busy(r, 30 * MS);
+}
+
+static void crowded_host(struct rank *r, int s)
+{
+    (void)s;
+    if (r->me == 2)
+        host_descheduled(r, 30 * MS);
+}
+
+static void busy(const char *dir)
+{
+    synced(dir, 4, 100 * MS, 10 * MS, 40, busy_host);
+}
+
+static void crowded(const char *dir)
+{
+    synced(dir, 4, 100 * MS, 10 * MS, 40, crowded_host);
+}
+
+const struct scenario host_scenarios[] = {{"u4", u4},
+                                          {"u4-descheduled", descheduled},
+                                          {"u17", u17},
+                                          {"host-busy", busy},
+                                          {"host-crowded", crowded},
+                                          {"u19", u19},
+                                          {"u19-one", u19_one},
+                                          {"u20", u20},
+                                          {"u21", u21},
+                                          {"u22", u22},
+                                          {"u24", u24},
+                                          {"u32", u32},
                                           {NULL, NULL}};

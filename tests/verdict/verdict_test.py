@@ -19,7 +19,8 @@ try:
 except ImportError:  # not everywhere; tests/analysis says so
     jsonschema = None
 
-from expected import NOT_YET, QUIET, TABLE
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from expected import NOT_YET, QUIET, TABLE  # noqa: E402
 
 SCENARIO, HINDMOST = sys.argv[1:3]
 GROUP = sys.argv[3] if len(sys.argv) > 3 else "all"
@@ -135,6 +136,8 @@ def wrong(r, want, said):
             out.append("no largest loss")
     if "gain" in want and len(r["findings"]) > 1:
         out.append("and further: " + "; ".join(f["text"] for f in r["findings"][1:]))
+    if v.get("cause") not in (None, "unknown", "mixed") and "cause is not known" in v["text"]:
+        out.append("the sentence does not know the cause %s" % v["cause"])
     if "only" in want and any(f["subject"]["ids"] != want["only"] for f in r["findings"]):
         out.append("others than %s are accused" % want["only"])
     problems = [p["what"] for p in r["quality"]["problems"]]
