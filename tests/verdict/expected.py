@@ -126,6 +126,7 @@ TABLE = {
     "u9-even": dict(status="none", grade="full"),
     # replica 1: 114.75, the longest way through its 64 operations; repaired 11 x 9 = 99; messages
     # and the all-reduce add 0.12. Its stage has no more work than the others.
+    "u9-slow": dict(status="straggler", kind=DEVICE, ids=[5], cause="slow_gpu",
                     pattern="persistent", gain=15.75 / 114.87),
     # T = 0.05 + 100 + 200.4 + 200 + 0.4 + 100 + 10
     "u11-link": dict(status=("straggler", "bottleneck"), kind="link", ids=[0, 1], cause="network",
