@@ -6,6 +6,7 @@
  * whether or not anything is recorded (it is the identity across ranks).
  */
 #include "abi.h"
+#include "calls.h"
 #include "core/who.h"
 #include "model.h"
 
@@ -168,6 +169,8 @@ uint64_t hm_nccl_init(const struct hm_nccl_init *init, int *mask_p)
         return void_handle();
     claim(init->crank, init->n_ranks);
     hm_cupti_start();
+    if (init->interface < 5)
+        hm_call_wanted();
 
     pthread_mutex_lock(&init_lock);
     uint32_t i = atomic_load_explicit(&n_comms, memory_order_relaxed);
@@ -193,9 +196,9 @@ uint64_t hm_nccl_init(const struct hm_nccl_init *init, int *mask_p)
     return hm_handle_pack(HM_NT_CTX, (uint64_t)i + 1);
 }
 
-/* Once per communicator: what v4 says at the start, v1 to v3 say with the first operation. The
- * number of ranks they never say: 0. A lock here is a lock once. */
-void hm_comm_settle(uint32_t comm, const struct hm_nccl_desc *d)
+/* Once per communicator: what v4 says at the start, v1 to v3 say with the first operation, all but
+ * the number of ranks. A lock here is a lock once. */
+void hm_comm_settle(uint32_t comm, const struct hm_nccl_desc *d, int32_t n_ranks)
 {
     struct comm *c = &hm_comm[comm];
     if (!d->comm_hash || atomic_load_explicit(&c->def, memory_order_acquire) != HM_NO_ID)
@@ -204,6 +207,8 @@ void hm_comm_settle(uint32_t comm, const struct hm_nccl_desc *d)
     if (atomic_load_explicit(&c->def, memory_order_relaxed) == HM_NO_ID) {
         c->hash = d->comm_hash;
         c->crank = d->rank;
+        c->n_ranks = n_ranks;
+        claim(c->crank, n_ranks);
         uint32_t def = define(comm, d->comm_name, 0, atomic_load(&n_comms));
         hm.view.comm[comm].comm = def;
         atomic_store_explicit(&c->def, def, memory_order_release);

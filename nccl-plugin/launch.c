@@ -9,6 +9,7 @@
  * Source: NVIDIA/nccl, order of one group, releases 2.27 to 2.31.
  */
 #include "abi.h"
+#include "calls.h"
 #include "chain.h"
 #include "model.h"
 
@@ -29,6 +30,11 @@ static _Thread_local struct {
     int64_t ended_ns;
 } here;
 static _Atomic uint32_t next_launch = 1; /* 0 = none */
+
+uint32_t hm_launch_next(void)
+{
+    return atomic_fetch_add_explicit(&next_launch, 1, memory_order_relaxed);
+}
 
 static int has_root(uint8_t func)
 {
@@ -240,7 +246,7 @@ void hm_start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d)
     if (here.call)
         call_ends(t_ns);
     struct identity parent = hm_slot_identity(d->parent);
-    uint32_t launch = atomic_fetch_add_explicit(&next_launch, 1, memory_order_relaxed);
+    uint32_t launch = hm_launch_next();
     struct hm_op_slot *slot = hm_slot_take(d->type, HM_EV_NCCL_LAUNCH, t_ns, handle_p);
     if (!slot) /* nothing would ever pop */
         return;
@@ -255,6 +261,7 @@ void hm_start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d)
     if (comm != HM_NO_ID) { /* one thread launches on a communicator at a time */
         struct hm_comm_slot *c = &hm.view.comm[comm];
         c->launch = launch;
+        atomic_store_explicit(&c->last_ns, t_ns, memory_order_relaxed);
         uint32_t n = atomic_load_explicit(&c->n_launched, memory_order_relaxed);
         atomic_store_explicit(&c->n_launched, n + 1, memory_order_relaxed);
     }
@@ -312,9 +319,15 @@ void hm_start_op(uint64_t *handle_p, const struct hm_nccl_desc *d)
             comm = parent.comm;
         launch = launch_of(comm, d);
     } else if (comm != HM_NO_ID) { /* no calls are told: our own count, in the plan's order */
+        struct hm_call_match match;
         call = hm_comm_next_call(comm, d->type == HM_NT_P2P);
-        if (d->comm_hash)
-            hm_comm_settle(comm, d);
+        if (d->comm_hash && !hm_comm_is_named(comm))
+            hm_comm_settle(comm, d, hm_call_n_ranks());
+        if (hm_call_match(d, hm_word_func(d->func), comm, hm_comm_def(comm), call, &match)) {
+            parent.count = match.count;
+            parent.aux = match.aux;
+            launch = match.launch;
+        }
     }
     unsigned kind = d->type == HM_NT_COLL ? HM_EV_NCCL_COLL : HM_EV_NCCL_P2P;
     int lent = launch != HM_NO_ID && launch == here.ended_launch;
@@ -359,8 +372,11 @@ void hm_stop_op(struct hm_op_slot *slot)
     else if (slot->ev.kind)
         t_ns = hm_now();
     hm_slot_finish(slot, t_ns);
-    if (comm != HM_NO_ID)
-        hm_count_up(&hm.view.comm[comm].n_stopped);
+    if (comm == HM_NO_ID)
+        return;
+    hm_count_up(&hm.view.comm[comm].n_stopped);
+    if (t_ns) /* else the launch has said when */
+        atomic_store_explicit(&hm.view.comm[comm].last_ns, t_ns, memory_order_relaxed);
 }
 
 /* ---- collectives done by copy engines: host times of their enqueueing only ---- */

@@ -47,8 +47,12 @@ static inline void hm_will_write(const void *at)
 
 /** Index of a context, HM_NO_ID when it is not one of ours (counted). */
 uint32_t hm_comm_of(uint64_t ctx);
-/** Names a communicator of v1 to v3 by its first operation. */
-void hm_comm_settle(uint32_t comm, const struct hm_nccl_desc *d);
+/** Names a communicator of v1 to v3 by its first operation; n_ranks 0 = unknown. */
+void hm_comm_settle(uint32_t comm, const struct hm_nccl_desc *d, int32_t n_ranks);
+static inline int hm_comm_is_named(uint32_t comm)
+{
+    return atomic_load_explicit(&hm_comm[comm].def, memory_order_acquire) != HM_NO_ID;
+}
 static inline uint32_t hm_comm_def(uint32_t comm)
 {
     return comm == HM_NO_ID ? HM_NO_ID
@@ -106,6 +110,8 @@ void hm_slot_commit(const struct hm_event *done);
 
 /* ---- launch.c ---- */
 
+/** A number for the next launch. */
+uint32_t hm_launch_next(void);
 void hm_start_group_api(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_start_group(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_start_call(uint64_t *handle_p, const struct hm_nccl_desc *d);

@@ -104,6 +104,11 @@ struct hm_ev_net {
     int32_t step;
     uint64_t pad[3];
 };
+struct hm_ev_nccl_state { /* counts since the communicator began; last_ns 0 = nothing yet */
+    int64_t last_ns;
+    uint32_t comm, n_called, n_launched, n_announced, n_enqueued, launch;
+    uint64_t pad;
+};
 struct hm_ev_range {
     uint64_t payload;
     uint32_t name, domain, category, color;
@@ -198,6 +203,7 @@ struct hm_event {   /* 64 bytes, one cache line, little endian: memory, tail fil
         struct hm_ev_window window;
         struct hm_ev_anchor anchor;
         struct hm_ev_open open;
+        struct hm_ev_nccl_state nccl_state;
         uint64_t word[5];
     } u; /* 24 */
 };
@@ -232,6 +238,7 @@ enum hm_kind {
     HM_EV_PROXY_CTRL,
     HM_EV_KERNEL_CH,
     HM_EV_NET,
+    HM_EV_NCCL_STATE,
     HM_EV_RANGE = 32,
     HM_EV_MARK,
     HM_EV_STEP,
@@ -304,6 +311,8 @@ enum hm_payload_type {
 /** aux of MARK events. CATEGORY: no instant of the program, but the name of a category. */
 enum hm_mark_what { HM_MARK_INSTANT, HM_MARK_CATEGORY };
 enum hm_range_style { HM_RANGE_PUSHED, HM_RANGE_STARTED };
+/** aux of NCCL_STATE events at the end of the recording; else the number of the snapshot. */
+#define HM_STATE_AT_END 0xffff
 /** aux of NCCL_CE_PART events. */
 enum hm_ce_part { HM_CE_SYNC = 1, HM_CE_BATCH = 2 };
 /** aux of OVERHEAD events: CUPTI's kinds (1, or 0x100 | n for n << 16), and our own flushes. */

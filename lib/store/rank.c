@@ -165,6 +165,9 @@ static void map_event(const struct hm_rank *r, struct hm_event *ev)
     case HM_EV_KERNEL_CH:
         ev->u.kernel_ch.comm = map_id(r, HM_DEF_COMM, ev->u.kernel_ch.comm);
         break;
+    case HM_EV_NCCL_STATE:
+        ev->u.nccl_state.comm = map_id(r, HM_DEF_COMM, ev->u.nccl_state.comm);
+        break;
     case HM_EV_RANGE:
     case HM_EV_MARK:
         ev->u.range.name = map_id(r, HM_DEF_STRING, ev->u.range.name);

@@ -44,6 +44,8 @@ static int ids_ok(const struct hm_writer *w, const struct hm_event *ev)
     case HM_EV_NCCL_P2P:
     case HM_EV_NCCL_CE:
         return id_ok(w, HM_DEF_COMM, ev->u.op.comm);
+    case HM_EV_NCCL_STATE:
+        return id_ok(w, HM_DEF_COMM, ev->u.nccl_state.comm);
     case HM_EV_RANGE:
     case HM_EV_MARK:
         return id_ok(w, HM_DEF_STRING, ev->u.range.name);

@@ -38,8 +38,33 @@ static void end_open(void *ctx, const struct hm_event *at, uint32_t tid)
     hm_writer_append(ctx, at, 1);
 }
 
+/* Where each communicator stands: of ranks that wait for each other, the one that called less is
+ * the one waited for. */
+static void comm_states(struct hm_writer *w, uint16_t number)
+{
+    int64_t now = hm_now();
+    for (uint32_t i = 0; i < w->view.n_comms; i++) {
+        const struct hm_comm_slot *c = &w->view.comm[i];
+        if (!atomic_load_explicit(&c->alive, memory_order_acquire))
+            continue;
+        struct hm_event ev = {
+            .t_ns = now, .kind = HM_EV_NCCL_STATE, .aux = number, .track = HM_NO_ID};
+        ev.u.nccl_state = (struct hm_ev_nccl_state){
+            .last_ns = atomic_load_explicit(&c->last_ns, memory_order_relaxed),
+            .comm = c->comm,
+            .n_called = atomic_load_explicit(&c->n_called, memory_order_relaxed),
+            .n_launched = atomic_load_explicit(&c->n_launched, memory_order_relaxed),
+            .n_announced = atomic_load_explicit(&c->n_coll, memory_order_relaxed),
+            .n_enqueued = atomic_load_explicit(&c->n_stopped, memory_order_relaxed),
+            .launch = c->launch};
+        if (ev.u.nccl_state.n_called || ev.u.nccl_state.n_announced)
+            hm_writer_append(w, &ev, 1);
+    }
+}
+
 void hm_writer_open_ops(struct hm_writer *w)
 {
+    comm_states(w, HM_STATE_AT_END);
     each_open(w, end_open, w);
 }
 
@@ -92,6 +117,7 @@ void hm_snapshot_take(struct hm_writer *w, uint16_t number)
 {
     struct snapshot s = {.w = w, .now = hm_now(), .number = number};
     hm_writer_drain(w, 0);
+    comm_states(w, number);
     each_open(w, snap, &s);
     hm_writer_drain(w, 0); /* the definitions they name */
     w->control.flush = 1;
@@ -147,8 +173,32 @@ static void print_open(void *ctx, const struct hm_event *at, uint32_t tid)
     fputc('\n', p->f);
 }
 
+static void print_comms(const struct hm_writer *w, FILE *f, int64_t now)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->view.n_comms && n < 64; i++) {
+        const struct hm_comm_slot *c = &w->view.comm[i];
+        const void *bytes;
+        uint32_t len, called = atomic_load_explicit(&c->n_called, memory_order_relaxed);
+        if (!atomic_load_explicit(&c->alive, memory_order_acquire) || !called ||
+            hm_defs_get(&w->view.defs, HM_DEF_COMM, c->comm, &bytes, &len) ||
+            len != sizeof(struct hm_def_comm))
+            continue;
+        struct hm_def_comm def;
+        memcpy(&def, bytes, sizeof(def));
+        int64_t last = atomic_load_explicit(&c->last_ns, memory_order_relaxed);
+        n++;
+        fprintf(f, "comm %016llx rank %d called %u launched %u announced %u last %lld\n",
+                (unsigned long long)def.hash, (int)def.crank, (unsigned)called,
+                (unsigned)atomic_load_explicit(&c->n_launched, memory_order_relaxed),
+                (unsigned)atomic_load_explicit(&c->n_coll, memory_order_relaxed),
+                (long long)(last ? now - last : -1));
+    }
+}
+
 void hm_snapshot_print(const struct hm_writer *w, FILE *f)
 {
     struct printer p = {.w = w, .f = f, .now = hm_now()};
+    print_comms(w, f, p.now);
     each_open(w, print_open, &p);
 }

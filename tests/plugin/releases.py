@@ -94,8 +94,9 @@ def peer_of(r):
     return r["peer"] if r["func"] in ROOTED + ("Send", "Recv") else -1
 
 
-def check_rank(folder, release, rank, end="destroy"):
+def check_rank(folder, release, rank, end="destroy", preloaded=True):
     v = INTERFACE[release]
+    calls_known = v >= 5 or preloaded  # by NCCL, or by our own ncclAllReduce and the others
     truth = truth_of(folder, rank)
     if not truth:
         raise Wrong("no truth")
@@ -103,10 +104,11 @@ def check_rank(folder, release, rank, end="destroy"):
         comms = table(f, "/def/comm")
         calls, colls, p2ps = (table(f, "/nccl/" + n) for n in ("call", "coll", "p2p"))
         launches, ops = table(f, "/nccl/launch"), table(f, "/nccl/proxy_op")
+        states = {s["comm"]: s for s in table(f, "/nccl/state") if s["aux"] == 65535}
     for c in comms:
         same("interface", c["interface"], v)
         same("crank", c["crank"], rank)
-        same("n_ranks", c["n_ranks"], 0 if v < 4 else 2)
+        same("n_ranks", c["n_ranks"], 0 if v < 4 and not preloaded else 2)
         same("nccl_version", c["nccl_version"], number(release))
     key = {i: "%016x" % c["hash"] for i, c in enumerate(comms)}
 
@@ -114,7 +116,7 @@ def check_rank(folder, release, rank, end="destroy"):
         return (key[row["comm"]], row["aux"] & 255, row["aux"] >> 8, row["count"], row["peer"])
 
     def true(r, as_told):
-        in_bytes = as_told and v < 5 and r["func"] in ("AllGather", "Broadcast")
+        in_bytes = as_told and not calls_known and r["func"] in ("AllGather", "Broadcast")
         size = {7: 4, 9: 2}.get(r["dtype"], 1)
         return (r["comm"], FUNC[r["func"]], 1 if in_bytes else 1 + r["dtype"],
                 r["count"] * size if in_bytes else r["count"], peer_of(r))
@@ -122,41 +124,54 @@ def check_rank(folder, release, rank, end="destroy"):
     def bag(rows):
         return collections.Counter(rows)
     # calls: each exactly once, in order
-    want = bag(true(r, 0) + (r["index"],) for r in truth
-               if r["func"] not in ("Send", "Recv")) if v >= 5 else bag([])
-    got = bag(what(c, 0, 0, 0) + (c["call"],) for c in calls if not c["call"] & CALL_P2P)
+    def index(row):  # below v5 it is NCCL's plan that counts
+        return (row.get("index", row.get("call")),) if v >= 5 else ()
+    want = bag(true(r, 0) + index(r) for r in truth
+               if r["func"] not in ("Send", "Recv")) if calls_known else bag([])
+    got = bag(what(c, 0, 0, 0) + index({"call": c["call"]}) for c in calls
+              if not c["call"] & CALL_P2P)
     same("calls", got - want, bag([]))
     same("calls missing", want - got, bag([]))
-    want_p2p = bag((r["comm"], FUNC[r["func"]], r["count"], r["index"]) for r in truth
-                   if v >= 5 and r["func"] in ("Send", "Recv"))
-    got = bag((key[c["comm"]], c["aux"] & 255, c["count"], c["call"]) for c in calls
-              if c["call"] & CALL_P2P)
+    want_p2p = bag((r["comm"], FUNC[r["func"]], r["count"]) + index(r) for r in truth
+                   if calls_known and r["func"] in ("Send", "Recv"))
+    got = bag((key[c["comm"]], c["aux"] & 255, c["count"]) + index({"call": c["call"]})
+              for c in calls if c["call"] & CALL_P2P)
     same("send and receive calls", got, want_p2p)
     # operations
     hole = 22902 <= number(release) <= 23102
     told = [r for r in truth if r["func"] not in ("Send", "Recv") and
             not (hole and r["func"] == "Broadcast")]
-    index = (lambda r: (r["index"],)) if v >= 5 else (lambda r: ())
-    same("operations", bag(what(c, 0, 0, 0) + (c["nccl_seq"],) + ((c["call"],) if v >= 5 else ())
+    same("operations", bag(what(c, 0, 0, 0) + (c["nccl_seq"],) + index({"call": c["call"]})
                            for c in colls),
          bag(true(r, 1) + (r["seq"],) + index(r) for r in told))
-    same("sends and receives", bag(what(c, 0, 0, 0) + ((c["call"],) if v >= 5 else ())
-                                   for c in p2ps),
+    same("sends and receives", bag(what(c, 0, 0, 0) + index({"call": c["call"]}) for c in p2ps),
          bag(true(r, 1) + index(r) for r in truth if r["func"] in ("Send", "Recv")))
     if v < 5:  # our own count, in the plan's order: each index once
         for comm in set(c["comm"] for c in colls):
             mine = sorted(c["call"] for c in colls if c["comm"] == comm)
             same("own count", mine, list(range(len(mine))))
+        if calls_known:  # the call and its operation have one identity
+            same("calls of operations", sorted((c["comm"], c["call"], c["aux"]) for c in calls),
+                 sorted((c["comm"], c["call"], c["aux"]) for c in colls + p2ps))
     for c in colls + p2ps:
         if v >= 7:
             same("tag", c["user_tag"], 1000 + next(
                 r["call"] for r in truth if r["index"] == c["call"] and r["comm"] == key[c["comm"]]))
     # launches: every operation announced under one, and counted by it
-    if v >= 5:
+    if calls_known:
         per = collections.Counter(c["launch"] for c in colls + p2ps)
         same("launch.n_ops", {l["launch"]: l["n_ops"] for l in launches}, dict(per))
     else:
         same("launches", launches, [])
+    # where the communicators stood at the end: those that were never destroyed
+    if end == "return":
+        same("living communicators", sorted(states), [0])
+        told = [c for c in colls + p2ps if c["comm"] == 0]
+        same("state", [states[0][k] for k in ("called", "launched", "announced", "enqueued")],
+             [len([r for r in truth if r["comm"] == key[0]]) if v >= 5 else len(told),
+              len([l for l in launches if l["comm"] == 0]), len(told), len(told)])
+    elif end != "abort":
+        same("living communicators", states, {})
     # network work: both directions of every operation between the two nodes, under its call; a
     # program that ends without destroying its communicators does not wait for NCCL's thread
     if v >= 5:
@@ -183,7 +198,7 @@ def load_case(release, way):
             same("a run folder", os.path.exists(os.path.join(folder, "run")), False)
             return
         for rank in range(2):
-            check_rank(folder, release, rank, end)
+            check_rank(folder, release, rank, end, "LD_PRELOAD" in env)
     finally:
         shutil.rmtree(folder)
 
@@ -206,6 +221,12 @@ ODD = {  # name: (release, oddities, settings, program's arguments)
                           [3, "destroy"]),
     "steps-never-stopped": ("2.25.1", "stale,pxn,late", {"HINDMOST_PROXY_STEPS": "1"},
                             [3, "destroy"]),
+    "kernels-2.23": ("2.23.4", "", {"HINDMOST_KERNELS": "1", "CUDA_INJECTION64_PATH": PATH},
+                     [3, "destroy"]),
+    "kernels-2.27": ("2.27.7", "", {"HINDMOST_KERNELS": "1", "CUDA_INJECTION64_PATH": PATH},
+                     [3, "destroy"]),
+    "kernels-2.28": ("2.28.9", "", {"HINDMOST_KERNELS": "1", "CUDA_INJECTION64_PATH": PATH},
+                     [3, "destroy"]),
     "many-splits": ("2.28.9", "", {}, [1, "destroy", 300]),
 }
 
@@ -217,7 +238,7 @@ def odd_case(name):
     try:
         run(folder, release, env, args, with_)
         for rank in range(2):
-            check_rank(folder, release, rank, args[1])
+            check_rank(folder, release, rank, args[1], bool(env["LD_PRELOAD"]))
             with h5py.File(os.path.join(folder, "run", "rank-%05d.h5" % rank), "r") as f:
                 channels, steps, nets, ops = (table(f, "/nccl/" + n) for n in (
                     "kernel_ch", "proxy_step", "net", "proxy_op"))
@@ -244,6 +265,14 @@ def odd_case(name):
                 numbers = set(o["proxy"] for o in ops)
                 same("steps of known work", set(s["proxy"] for s in steps) <= numbers and
                      set(n["proxy"] for n in nets) <= numbers, True)
+            if name.startswith("kernels"):  # each launch bears the id of exactly one kernel
+                with h5py.File(os.path.join(folder, "run", "rank-%05d.h5" % rank), "r") as f:
+                    ran = set(k["correlation"] for k in table(f, "/kernel"))
+                    by = collections.Counter(a["external"] for a in table(f, "/api")
+                                             if a["correlation"] in ran)
+                    launches = [l["launch"] for l in table(f, "/nccl/launch")]
+                same("kernels of launches", {l: by[l] for l in launches}, dict.fromkeys(launches, 1))
+                same("launches", len(launches), len(set((r["comm"], r["plan"]) for r in truth)))
             if name == "many-splits":
                 same("communicators", len(set(r["comm"] for r in truth)), 2)
     finally:
