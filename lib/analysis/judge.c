@@ -87,6 +87,7 @@ void hm_judge_destroy(struct hm_judge *j)
     free(j->step);
     free(j->late);
     free(j->cause_ns);
+    free(j->link);
     free(j->dim_ns);
     hm_mismatch_clear(&j->mismatches);
     for (uint32_t i = 0; i < j->n_own_members; i++)

@@ -65,6 +65,8 @@ struct hm_judge {
     struct hm_jstep *step;
     struct hm_jworker *worker;
     size_t n_parts, cap_parts, n_launches, cap_launches, n_steps, cap_steps;
+    struct hm_link_sum *link;
+    size_t n_links;
     uint32_t n_workers, n_skipped;
     struct hm_mismatches mismatches;
     uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
@@ -122,6 +124,8 @@ struct hm_what_if {
     const uint8_t *repair; /* [n_workers] no more own work than the median of their role; or NULL */
     int work;              /* 1: what is taken from them is spread evenly over their role */
     const double *scale;   /* [n_workers] factor of all compute on chains; NULL = 1 */
+    uint64_t comm;         /* a communicator whose transfers last comm_scale of their time */
+    double comm_scale;     /* 0 = none */
 };
 int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what, int64_t *gain_p);
 /** Unequal stages of a pipeline: a finding where splitting the work evenly gains enough; fills
@@ -148,6 +152,9 @@ hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 /** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */
 char *hm_judge_uuid(const struct hm_judge *j, uint32_t worker);
+hm_status_t hm_judge_link_table(const struct hm_judge *j, struct hm_result *result);
+/** Findings of slow links. */
+hm_status_t hm_judge_network(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_health_table(const struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
 /** The call or range of a part of the gate chains (enum hm_chain_part) in which the worker spent

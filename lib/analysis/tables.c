@@ -365,5 +365,7 @@ hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *r)
         st = kernel_table(j, r);
     if (st == HM_OK)
         st = hm_judge_health_table(j, r);
+    if (st == HM_OK)
+        st = hm_judge_link_table(j, r);
     return st;
 }

@@ -194,6 +194,8 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct w
     hm_status_t st = search(j, r, w, floor, loss);
     if (st == HM_OK)
         st = hm_judge_stages(j, r);
+    if (st == HM_OK)
+        st = hm_judge_network(j, r);
     largest_first(r);
     if (st == HM_OK && !r->n_rows[HM_T_finding])
         st = judge_all(j, r, w->all, loss);

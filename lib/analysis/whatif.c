@@ -115,7 +115,10 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             continue;
         }
         if (hm_judge_is_sync(l)) {
-            r->end[me] = last + (p[k].end_ns - l->last_ns);
+            int64_t rest = p[k].end_ns - l->last_ns;
+            if (r->what->comm_scale > 0 && r->what->comm == l->comm && l->i_step != HM_NO_ID)
+                rest = (int64_t)((double)rest * r->what->comm_scale);
+            r->end[me] = last + rest;
             continue;
         }
         /* a sender whose kernel lasted until its receiver came waited for it too */

@@ -5,9 +5,8 @@
  */
 #include "analysis/account.h"
 
+#include "engine/machine.h"
 #include "engine/phases.h"
-
-#include <string.h>
 
 struct account {
     struct hm_engine_rank x;
@@ -43,24 +42,6 @@ static hm_status_t take_kernels(void *ctx, const struct hm_kernel_stat *k)
     return hm_spool_append(c->x.e->more->kernel, &row, 1);
 }
 
-static void find_uuid(const struct hm_rank *r, uint32_t device, uint8_t uuid_p[16])
-{
-    for (uint32_t id = 0; id < hm_rank_n_defs(r, HM_DEF_DEVICE); id++) {
-        uint32_t len;
-        const struct hm_def_device *def = hm_rank_def(r, HM_DEF_DEVICE, id, &len);
-        if (def && len == sizeof(*def) && def->device == device)
-            memcpy(uuid_p, def->uuid, sizeof(def->uuid));
-    }
-}
-
-static void take_counter(const struct hm_engine *e, struct hm_health_state *health,
-                         const struct hm_event *ev)
-{
-    const char *domain = hm_run_string(&e->run, ev->u.counter.domain);
-    if (!strcmp(domain, "health") && !ev->u.counter.is_float)
-        hm_health_event(health, hm_run_string(&e->run, ev->u.counter.name), ev);
-}
-
 static hm_status_t account_worker(struct hm_engine *e, uint32_t worker, struct hm_rank *r)
 {
     struct account c = {.x = {e, r}, .worker = worker};
@@ -79,28 +60,26 @@ static hm_status_t account_worker(struct hm_engine *e, uint32_t worker, struct h
                                .clock_error_ns = e->more->match.error_max_ns};
     struct hm_account *account;
     struct hm_batch b;
-    struct hm_health_state health;
-    memset(&health, 0, sizeof(health));
-    health.t0_ns = in.n_steps ? in.step[0].t0_ns : INT64_MIN;
-    health.t1_ns = in.n_steps ? in.step[in.n_steps - 1].t1_ns : INT64_MAX;
+    struct hm_machine machine;
     e->of_rank_step[worker] = (struct hm_span){hm_spool_count(e->step), 0};
     hm_status_t s = hm_account_create(&in, &account);
     if (s)
         return s;
+    s = hm_machine_begin(&machine, e, r, worker);
+    if (s)
+        goto out;
     while ((s = hm_rank_next(r, &b)) == HM_OK)
         for (uint32_t i = 0; i < b.n; i++) {
-            if (b.ev[i].kind == HM_EV_COUNTER) {
-                take_counter(e, &health, &b.ev[i]);
-                continue;
-            }
-            s = hm_account_event(account, &b.ev[i]);
+            s = hm_machine_event(&machine, &b.ev[i]) ? HM_OK : hm_account_event(account, &b.ev[i]);
             if (s)
-                goto out;
+                goto end;
         }
-    hm_health_end(&health, &e->more->health[worker].sum);
-    find_uuid(r, in.device, e->more->health[worker].uuid);
     if (s == HM_END)
         s = hm_account_end(account);
+end:;
+    hm_status_t kept = hm_machine_end(&machine);
+    if (s == HM_OK)
+        s = kept;
     if (s == HM_OK && hm_spool_count(e->segment) != e->of_rank[worker].first + e->of_rank[worker].n)
         s = hm_fail(HM_E_BUG, "account", "segments and arrivals differ");
 out:
@@ -108,11 +87,10 @@ out:
     return s;
 }
 
-static const uint64_t account_kinds = UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY |
-                                      UINT64_C(1) << HM_EV_MEMSET | UINT64_C(1) << HM_EV_API |
-                                      UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
-                                      UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP |
-                                      UINT64_C(1) << HM_EV_MPI | UINT64_C(1) << HM_EV_COUNTER;
+static const uint64_t account_kinds =
+    UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY | UINT64_C(1) << HM_EV_MEMSET |
+    UINT64_C(1) << HM_EV_API | UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
+    UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_MPI;
 
 static hm_status_t account_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
 {
@@ -130,6 +108,6 @@ static hm_status_t account_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
 
 hm_status_t hm_engine_account(struct hm_engine *e)
 {
-    struct hm_query q = {.kinds = account_kinds};
+    struct hm_query q = {.kinds = account_kinds | hm_machine_kinds};
     return hm_scan(e, &q, account_rank, &q);
 }

@@ -246,6 +246,8 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
         s = judge_steps(e, judge);
     if (s == HM_OK)
         s = judge_kernels(e, judge);
+    if (s == HM_OK)
+        s = hm_judge_links(judge, e->more->link, e->more->n_links);
     for (uint32_t w = 0; w < e->run.n_workers; w++)
         hm_judge_health(judge, w, &e->more->health[w].sum, e->more->health[w].uuid);
     if (s == HM_OK)

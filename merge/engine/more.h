@@ -5,6 +5,7 @@
 #include "analysis/health.h"
 #include "analysis/judge.h"
 #include "analysis/match.h"
+#include "analysis/network.h"
 #include "analysis/steps.h"
 #include "engine/engine.h"
 #include "engine/spool.h"
@@ -28,6 +29,8 @@ struct hm_engine_more {
         struct hm_health_sum sum;
         uint8_t uuid[16];
     } * health; /* [n_workers] */
+    struct hm_link_sum *link;
+    size_t n_links;
     struct hm_match_stats match;
     struct hm_match_comm *comm; /* those of the run, then the ones known by order; by key */
     uint32_t n_comms;

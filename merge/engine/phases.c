@@ -106,6 +106,7 @@ void hm_engine_close(struct hm_engine *e)
         free(e->more->rough);
         free(e->more->bad);
         free(e->more->health);
+        free(e->more->link);
         free(e->more->alive);
         free(e->more->progress);
         if (e->more->align)

@@ -265,6 +265,7 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     table(&j, "roles", r, HM_T_role);
     table(&j, "ranks", r, HM_T_rank);
     table(&j, "health", r, HM_T_health);
+    table(&j, "links", r, HM_T_link);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
     table(&j, "hangs", r, HM_T_hang);

@@ -223,7 +223,6 @@ NOT_YET = {
     "episode": "an episode of a sixth of the steps counts as not detectable: none",
     "u11-link": "messages are not compared between sibling pairs: none",
     "e10": "no POP efficiencies yet",
-    "e13": "no network split yet",
     "e14": "no trends yet",
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
