@@ -126,6 +126,11 @@ struct hm_what_if {
     const double *scale;   /* [n_workers] factor of all compute on chains; NULL = 1 */
     uint64_t comm;         /* a communicator whose transfers last comm_scale of their time */
     double comm_scale;     /* 0 = none */
+    const uint8_t *not_in; /* [n_steps] 1: `repair` does not hold in this step; or NULL */
+    const uint8_t *all_in; /* [n_steps] 1: everybody is repaired in this step; or NULL */
+    uint32_t less;         /* bits 1 << HM_C_*: such time is taken out of everybody's chains */
+    uint32_t even;         /* bits: such time beyond the median's of the role is taken out */
+    int no_transfer;       /* 1: all leave a synchronous launch when the last one comes */
 };
 int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what, int64_t *gain_p);
 /** Unequal stages of a pipeline: a finding where splitting the work evenly gains enough; fills

@@ -283,7 +283,7 @@ static hm_status_t judge_world(struct hm_judge *j, struct hm_result *r, uint32_t
     int64_t gain = hm_judge_what_if(j, &what, gains);
     if (gain == INT64_MIN)
         st = hm_fail(HM_E_NOMEM, "judge", "out of memory");
-    else if (hm_judge_frac(j, gain) >= FLOOR && hm_pattern_gain_is_sure(j, gains, 0))
+    else if (hm_judge_frac(j, gain) >= FLOOR && hm_chance_gain_is_sure(gains, j->n_steps))
         st = finding(j, r, &s, world, top, set, gain);
 out:
     stages_free(&s);

@@ -20,7 +20,12 @@ struct replay {
 
 static int is_mended(const struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p)
 {
-    return r->what->repair && r->what->repair[p->worker] && l->i_step != HM_NO_ID;
+    const struct hm_what_if *w = r->what;
+    if (l->i_step == HM_NO_ID)
+        return 0;
+    if (w->all_in && w->all_in[l->i_step])
+        return 1;
+    return w->repair && w->repair[p->worker] && !(w->not_in && w->not_in[l->i_step]);
 }
 
 static double scale_of(const struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p)
@@ -52,6 +57,27 @@ static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct 
     return *node - free_ns;
 }
 
+/* What is taken out of the chain of a part that is late by nothing else any more. */
+static int64_t taken_out(const struct hm_judge *j, const struct replay *r,
+                         const struct hm_jlaunch *l, const struct hm_jpart *p)
+{
+    int mended = is_mended(r, l, p) && p->excess_ns > 0;
+    if (!(r->what->less | r->what->even) || l->i_step == HM_NO_ID || !p->has_segment ||
+        p->base == HM_NO_ID)
+        return 0;
+    const struct hm_jpart *ref = p->ref == HM_NO_ID ? NULL : &j->part[p->ref];
+    int64_t out = 0, excess = 0;
+    for (int c = 0; c < HM_N_C; c++) {
+        int64_t mine = p->part_ns[c], usual = ref && ref->has_segment ? ref->part_ns[c] : mine;
+        if (r->what->less >> c & 1)
+            out += mended && usual < mine ? usual : mine;
+        else if (r->what->even >> c & 1 && !mended && mine > usual)
+            excess += mine - usual;
+    }
+    int64_t most = p->excess_ns > 0 ? p->excess_ns : 0;
+    return out + (excess < most ? excess : most);
+}
+
 /* share: what this worker is given of the work taken from others. */
 static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
                         const struct hm_jpart *p, int64_t share)
@@ -64,7 +90,7 @@ static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct
         r->held[l->i_step] = push;
     if (is_mended(r, l, p) && p->excess_ns > 0)
         ready -= p->excess_ns;
-    ready += share;
+    ready += share - taken_out(j, r, l, p);
     ready -= (int64_t)((double)p->part_ns[HM_C_COMPUTE] * (1 - scale_of(r, l, p)));
     int64_t before = p->before == HM_NO_ID ? INT64_MIN : r->end[p->before];
     return (before > ready ? before : ready) + p->tail_ns;
@@ -118,7 +144,7 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             int64_t rest = p[k].end_ns - l->last_ns;
             if (r->what->comm_scale > 0 && r->what->comm == l->comm && l->i_step != HM_NO_ID)
                 rest = (int64_t)((double)rest * r->what->comm_scale);
-            r->end[me] = last + rest;
+            r->end[me] = last + (r->what->no_transfer ? 0 : rest);
             continue;
         }
         /* a sender whose kernel lasted until its receiver came waited for it too */
@@ -131,7 +157,7 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             was = s0 > was ? s0 : was;
             is = s1 > is ? s1 : is;
         }
-        r->end[me] = is + (p[k].end_ns - was);
+        r->end[me] = is + (r->what->no_transfer ? 0 : p[k].end_ns - was);
     }
 }
 

@@ -19,6 +19,8 @@ static const char *cause_words(const char *cause, int many)
         {"slow_gpu", "its GPU is slow", "their GPUs are slow"},
         {"more_work", "it has more work", "they have more work"},
         {"input", "its input comes late", "their input comes late"},
+        {"checkpoint", "it writes a checkpoint", "they write a checkpoint"},
+        {"observer", "a profiler holds it up", "a profiler holds them up"},
         {"host_cpu", "its host launches late", "their hosts launch late"},
         {"host_blocked", "its host is blocked", "their hosts are blocked"},
         {"queue", "its work is launched but starts late", "their work is launched but starts late"},
@@ -44,15 +46,47 @@ static void next_steps(struct hm_out_finding *f, const struct hm_judge *j, uint3
     else if (!strcmp(c, "input"))
         hm_list_add(&f->next, "look at the data loader of rank %u: workers, storage, decoding",
                     j->in.run->worker[w].rank);
+    else if (!strcmp(c, "checkpoint"))
+        hm_list_add(&f->next, "write checkpoints beside the training, or from every rank a share");
     else if (!strncmp(c, "host", 4))
         hm_list_add(&f->next, "look at the host of rank %u: CPU binding, other processes, Python",
                     j->in.run->worker[w].rank);
     hm_list_add(&f->next, "hindmost merge -o trace.json   shows the steps on one timeline");
 }
 
-hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
-                             const struct hm_candidate *c, int64_t gain)
+static void say_pattern(const struct hm_judge *j, const struct hm_pattern_found *p,
+                        struct hm_out_finding *f)
 {
+    if (p->kind == HM_P_NONE || (p->kind == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS))
+        return;
+    f->pattern = strdup(hm_pattern_name[p->kind]);
+    if (p->kind == HM_P_FROM_STEP || p->kind == HM_P_ONE_OFF || p->kind == HM_P_EPISODE)
+        f->from_step = j->step[p->first].step;
+    if (p->kind == HM_P_EPISODE)
+        f->to_step = j->step[p->last].step;
+    if (p->kind == HM_P_PERIODIC) {
+        f->period_steps = p->period;
+        f->period_at = p->phase;
+    }
+}
+
+char *hm_words_when(const struct hm_out_finding *f)
+{
+    const char *p = f->pattern ? f->pattern : "";
+    if (!strcmp(p, "from_step"))
+        return hm_text(" from step %lld on", (long long)f->from_step);
+    if (!strcmp(p, "episode"))
+        return hm_text(" in steps %lld to %lld", (long long)f->from_step, (long long)f->to_step);
+    if (!strcmp(p, "periodic"))
+        return hm_text(" every %lld steps", (long long)f->period_steps);
+    return strdup("");
+}
+
+hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint8_t *set,
+                             const struct hm_candidate *c)
+{
+    enum hm_pattern pattern = c->found.kind;
+    int64_t gain = c->gain;
     struct hm_out_finding *f = hm_result_add(r, HM_T_finding);
     if (!f)
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
@@ -70,17 +104,12 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     const char *dim = hm_subject_dim(j, set);
     f->dim = strdup(dim ? dim : "world");
     f->world = j->roles.world[c->worker];
-    f->pattern = c->pattern == HM_P_NONE ||
-                         (c->pattern == HM_P_PERSISTENT && j->n_steps < HM_PERSISTENT_STEPS)
-                     ? NULL
-                     : strdup(hm_pattern_name[c->pattern]);
-    if (c->pattern == HM_P_FROM_STEP || c->pattern == HM_P_ONE_OFF)
-        f->from_step = j->step[c->onset].step;
-    hm_status_t st = hm_cause_find(j, set, c->worker, c->onset, f);
+    say_pattern(j, &c->found, f);
+    hm_status_t st = hm_cause_find(j, set, c->worker, c->found.first, f);
     if (st != HM_OK)
         return st;
     /* work does not vanish, its role gets it; a single event is no share of the work */
-    if (f->cause && !strcmp(f->cause, "more_work") && c->pattern != HM_P_ONE_OFF) {
+    if (f->cause && !strcmp(f->cause, "more_work") && pattern != HM_P_ONE_OFF) {
         const struct hm_what_if even = {.repair = set, .work = 1};
         int64_t spread = hm_judge_what_if(j, &even, NULL);
         gain = spread == INT64_MIN ? gain : spread;
@@ -101,32 +130,42 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
     f->gain_frac = hm_ppb(hm_judge_frac(j, gain));
     f->gain_gpu_ns = gain * (int64_t)j->n_workers;
     f->lateness_ns = late;
-    size_t steps = j->n_steps - c->onset;
+    size_t steps = c->found.last - c->found.first + 1;
     int64_t *v = malloc((steps + 1) * sizeof(*v));
     if (!v)
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
-    memcpy(v, j->late + (size_t)c->worker * j->n_steps + c->onset, steps * sizeof(*v));
+    memcpy(v, j->late + (size_t)c->worker * j->n_steps + c->found.first, steps * sizeof(*v));
     f->lateness_median_ns = hm_median(v, steps);
     free(v);
     f->last_in_steps = last_in;
-    f->p_value = c->pattern == HM_P_ONE_OFF ? NAN : c->p;
+    f->p_value = pattern == HM_P_ONE_OFF ? NAN : c->p;
     const struct hm_out_quality *q = hm_result_row(r, HM_T_quality, 0);
     int full = q && q->grade && !strcmp(q->grade, "full");
-    f->confidence = strdup(c->pattern == HM_P_ONE_OFF || (q && !strcmp(q->grade, "none")) ? "low"
-                           : full && j->n_steps >= HM_PERSISTENT_STEPS && c->p < 1e-3     ? "high"
-                                                                                      : "likely");
+    f->confidence = strdup(pattern == HM_P_ONE_OFF || (q && !strcmp(q->grade, "none")) ? "low"
+                           : full && j->n_steps >= HM_PERSISTENT_STEPS && c->p < 1e-3  ? "high"
+                                                                                       : "likely");
     hm_list_add(&f->evidence, "last by its own work in %u of %zu steps", last_in, j->n_steps);
     next_steps(f, j, c->worker);
+    int exempt = f->cause && (!strcmp(f->cause, "checkpoint") || !strcmp(f->cause, "observer"));
+    if (exempt) { /* it does what it is told to: no straggler */
+        free(f->status);
+        f->status = strdup("bottleneck");
+    }
     double per_step = hm_ms(gain) / (double)(j->n_steps ? j->n_steps : 1);
-    if (c->pattern == HM_P_ONE_OFF)
+    char *when = hm_words_when(f);
+    if (pattern == HM_P_ONE_OFF)
         f->text =
-            hm_text("%s holds the others up once, at step %u: %.1f ms; the steady state shows "
-                    "no straggler",
-                    f->label, j->step[c->onset].step, hm_ms(gain));
+            hm_text("%s hold%s the others up once, at step %u: %.1f ms%s", f->label, one ? "s" : "",
+                    j->step[c->found.first].step, hm_ms(gain),
+                    r->n_rows[HM_T_finding] > 1 ? "" : "; the steady state shows no straggler");
     else
-        f->text = hm_text("%s hold%s the others up: %.2f ms a step, repairing %s gains %.1f %%; %s",
-                          f->label, one ? "s" : "", per_step, one ? "it" : "them",
+        f->text = hm_text("%s hold%s the others up%s: %.2f ms a step, %s gains %.1f %%; %s",
+                          f->label, one ? "s" : "", when ? when : "", per_step,
+                          exempt ? "without it the run"
+                          : one  ? "repairing it"
+                                 : "repairing them",
                           100 * hm_judge_frac(j, gain), cause_words(f->cause, n > 1));
+    free(when);
     return HM_OK;
 }
 
@@ -167,7 +206,8 @@ hm_status_t hm_words_none(struct hm_judge *j, struct hm_result *r, const char *s
 
 /* All ranks, none in particular: input on all, rotating imbalance, jitter of the hosts. */
 hm_status_t hm_words_all(struct hm_judge *j, struct hm_result *r, const char *status,
-                         const char *pattern, const char *cause, int64_t gain, char *text)
+                         const struct hm_pattern_found *found, const char *cause, int64_t gain,
+                         char *text)
 {
     struct hm_out_finding *f = hm_result_add(r, HM_T_finding);
     if (!f || !text) {
@@ -178,7 +218,10 @@ hm_status_t hm_words_all(struct hm_judge *j, struct hm_result *r, const char *st
     f->kind = strdup("all");
     f->label = strdup("all ranks");
     f->dim = strdup("world");
-    f->pattern = pattern ? strdup(pattern) : NULL;
+    if (found)
+        say_pattern(j, found, f);
+    else
+        f->pattern = strdup("rotating");
     f->cause = strdup(cause);
     f->gain_ns = gain;
     f->gain_frac = hm_ppb(hm_judge_frac(j, gain));

@@ -544,6 +544,46 @@ Test(verdict, noise_accuses_nobody_and_everything_sums)
     }
 }
 
+/* Healthy ranks of many kinds: alike, with rare hiccups of some, with a slow wave over the steps of
+ * all, in pairs. Nobody may be accused; seeds are fixed, so that the count is. */
+static int64_t healthy(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    uint64_t r = (uint64_t)(noise(m, rank, step, bucket) - 10 * MS); /* 0 to 400000 */
+    int64_t t = 10 * MS + (int64_t)r / 2;
+    switch (m->seed % 4) {
+    case 0:
+        return t;
+    case 1:
+        return t + (r % 97 == 0 ? MS : 0);
+    case 2:
+        return t + (int64_t)(step % 20) * 20000;
+    default: /* every rank has slower and faster times */
+        return t + (int64_t)((noise(m, rank, step / 8, 99) - 10 * MS) / 4);
+    }
+}
+
+Test(verdict, two_hundred_healthy_runs_accuse_nobody, .timeout = 120)
+{
+    int accused = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct model m = {.n_ranks = 2 + (uint32_t)(seed % 7),
+                          .n_steps = 10 + (uint32_t)(seed % 6) * 15,
+                          .n_buckets = 1 + (uint32_t)(seed % 2),
+                          .reduce_ns = 2 * MS,
+                          .one_stream = seed % 3 == 0,
+                          .compute = healthy,
+                          .seed = seed};
+        struct hm_result r;
+        model_run(&m, &r, NULL);
+        for (uint32_t i = 0; i < r.n_rows[HM_T_finding]; i++) {
+            const struct hm_out_finding *f = hm_result_row(&r, HM_T_finding, i);
+            accused += f->ids && f->ids[0];
+        }
+        hm_result_clear(&r);
+    }
+    cr_assert_eq(accused, 0, "%d accused", accused);
+}
+
 Test(verdict, few_steps_are_insufficient)
 {
     struct model m = {.n_ranks = 8,

@@ -220,7 +220,6 @@ NOT_YET = {
     "u31-shared": "the sentence says that the cause is not known",
     "host-crowded": "the sentence says that the cause is not known",
     "fsdp-slow": "the gain is half of what it is: own lateness behind gathers that run ahead",
-    "episode": "an episode of a sixth of the steps counts as not detectable: none",
     "u11-link": "messages are not compared between sibling pairs: none",
     "e10": "no POP efficiencies yet",
     "e14": "no trends yet",
@@ -229,6 +228,4 @@ NOT_YET = {
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
     "u4-descheduled": "CPU time of threads is not asked where all are late in turn",
     "u9": "the ledger has no bubble yet",
-    "u20": "the pattern of what holds all ranks is always persistent",
-    "u21": "ranges of checkpoints are not known: jitter of all ranks",
 }
