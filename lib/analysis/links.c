@@ -167,7 +167,7 @@ hm_status_t hm_judge_network(struct hm_judge *j, struct hm_result *r)
         int64_t gain = hm_judge_what_if(j, &mended, gains);
         if (gain == INT64_MIN)
             st = hm_fail(HM_E_NOMEM, "judge", "out of memory");
-        else if (hm_judge_frac(j, gain) >= FLOOR && hm_pattern_gain_is_sure(j, gains, 0))
+        else if (hm_judge_frac(j, gain) >= FLOOR && hm_chance_gain_is_sure(gains, j->n_steps))
             st = tell(j, r, l, usual, gain);
     }
     free(v);
