@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,15 @@ static uint64_t place(struct hm_area *area, uint64_t off, uint32_t n, size_t ite
     return off + (uint64_t)n * item;
 }
 
+/* Making the memfd longer than the limit on file sizes would be a SIGXFSZ in the job. */
+static int64_t longest_file(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur > (rlim_t)MAX_BYTES)
+        return MAX_BYTES;
+    return (int64_t)limit.rlim_cur;
+}
+
 static int new_memory(uint64_t bytes)
 {
     int fd = (int)syscall(SYS_memfd_create, "hindmost-pool", CLOEXEC | ALLOW_SEALING);
@@ -97,8 +107,10 @@ hm_status_t hm_pool_create(const struct hm_config *config, struct hm_pool_view *
     uint32_t cap[HM_N_DEFS];
     uint64_t arena;
     int64_t bytes = config->pool < MIN_BYTES ? MIN_BYTES : config->pool;
-    if (bytes > MAX_BYTES)
-        bytes = MAX_BYTES;
+    if (bytes > longest_file())
+        bytes = longest_file();
+    if (bytes < MIN_BYTES)
+        return HM_E_LIMIT;
     bytes &= ~INT64_C(4095);
     defs_caps(bytes, cap, &arena);
     size_t defs_bytes = round_up(hm_defs_size(cap, arena), 64);

@@ -181,7 +181,8 @@ static inline void hm_event_commit(struct hm_cursor *c)
 /* bits of hm_pool.known */
 enum { HM_KNOWN_RANK = 1, HM_KNOWN_HOST = 2, HM_KNOWN_DIR = 4, HM_KNOWN_PEERS = 8 };
 
-/** Creates memfd and view; sizes from config->pool (bytes). Owner: caller closes fd, unmaps with
+/** Creates memfd and view; sizes from config->pool (bytes), less where the limit on file sizes is
+ *  lower (HM_E_LIMIT: below 4 MiB). Owner: caller closes fd, unmaps with
  *  hm_pool_detach(). */
 hm_status_t hm_pool_create(const struct hm_config *config, struct hm_pool_view *view_p, int *fd_p);
 /** Maps and checks a pool made by another process. HM_E_DATA when anything does not fit. */

@@ -115,8 +115,7 @@ void hm_leave(void)
         hm_word_wait(&pool->phase, phase, left < 50 * MS ? left : 50 * MS);
     }
     atomic_store(&hm.life, HM_OFF);
-    hm_pass_on_notes();
-    if (phase == HM_PHASE_FAILED)
+    if (!hm_pass_on_notes() && phase == HM_PHASE_FAILED)
         hm_note(HM_E_IO,
                 "%s: the rank file could not be finished; `hindmost info --finish` may "
                 "save it",

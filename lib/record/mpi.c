@@ -5,8 +5,8 @@
  * keeps a call that enters by both from being seen twice. The end is a delete callback on
  * MPI_COMM_SELF: it runs first in MPI_Finalize and MPI still communicates there.
  *
- * Invariant, and the reason this file is careful: the one unconditional message of ours is a word to
- * rank 0 in MPI_Init, which every rank with the library sends, also under HINDMOST=off and after
+ * Invariant, and the reason this file is careful: the one unconditional message of ours is a word
+ * to rank 0 in MPI_Init, which every rank with the library sends, also under HINDMOST=off and after
  * any trouble of its own. What follows runs on all ranks or on none.
  */
 #include "record/mpi.h"

@@ -104,8 +104,8 @@ void hm_cursor_init(void);
 /** Hands the calling thread's chunk to the writer. */
 void hm_cursor_hand_over(void);
 
-/** At the end: errors that the writer noted, which has no stderr of its own. */
-void hm_pass_on_notes(void);
+/** At the end: errors that the writer noted, which has no stderr of its own; how many. */
+unsigned hm_pass_on_notes(void);
 
 /** Kinds that the settings ask for, one bit each. */
 uint64_t hm_kinds_wanted(const struct hm_config *config);

@@ -66,8 +66,9 @@ static void sink(void *ctx, int level, hm_status_t status, const char *line)
         say(line);
 }
 
-void hm_pass_on_notes(void)
+unsigned hm_pass_on_notes(void)
 {
+    unsigned n_said = 0;
     uint32_t n = atomic_load(&hm.view.pool->n_notes);
     for (uint32_t i = 0; i < n && i < hm.view.n_notes; i++) {
         const struct hm_note *note = &hm.view.note[i];
@@ -78,9 +79,12 @@ void hm_pass_on_notes(void)
         int ours = note->status >= 0; /* not an error: for the file alone */
         for (unsigned k = 0; k < sizeof(own_note) / sizeof(own_note[0]); k++)
             ours |= own_note[k] == h;
-        if (!ours)
+        if (!ours) {
             say(text);
+            n_said++;
+        }
     }
+    return n_said;
 }
 
 void hm_note(hm_status_t status, const char *fmt, ...)
@@ -161,7 +165,12 @@ hm_status_t hm_wake_prepare(void)
     if (!s)
         s = hm_pool_create(&hm.config, &hm.view, &hm_self.pool_fd);
     if (s) {
-        hm_note(s, "no shared memory for recording (%s); nothing is recorded", hm_status_name(s));
+        if (s == HM_E_LIMIT)
+            hm_note(s, "the limit on file sizes (ulimit -f) leaves no room for 4 MiB of shared "
+                       "memory; nothing is recorded");
+        else
+            hm_note(s, "no shared memory for recording (%s); nothing is recorded",
+                    hm_status_name(s));
         hm_wake_cancel();
         return s;
     }

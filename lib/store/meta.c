@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const end_name[] = {"open", "clean",     "died",
-                                       "term", "recovered", "no_mpi_finalize"};
+                                       "term", "recovered", "no_mpi_finalize", "exec"};
 static const char *const source_name[] = {"recorder", "kineto", "nsys", "inspector", "demo"};
 enum {
     N_ENDS = sizeof(end_name) / sizeof(*end_name),

@@ -12,6 +12,7 @@
 #include "store/encode.h"
 #include "store/meta.h"
 #include "store/raw.h"
+#include "store/shield.h"
 #include "store/tail.h"
 
 #include <errno.h>
@@ -506,6 +507,16 @@ static int write_notes(hid_t file, const struct hm_note *note, uint32_t n)
     return rc;
 }
 
+/* What a full disk has left is a rank file that every command reads, or it is none. */
+static int can_be_read(const char *path)
+{
+    uint8_t verdict = HM_SHIELD_FAULTY;
+    char copy[1300], *list[1] = {copy};
+    snprintf(copy, sizeof(copy), "%s", path);
+    hm_shield_try(list, 1, &verdict);
+    return verdict == HM_SHIELD_GOOD;
+}
+
 hm_status_t hm_rankfile_close(struct hm_rankfile *rf, enum hm_end why)
 {
     hm_status_t s = HM_OK;
@@ -541,15 +552,30 @@ hm_status_t hm_rankfile_close(struct hm_rankfile *rf, enum hm_end why)
     hm_h5_unlock();
     if (s == HM_OK && rc < 0)
         s = HM_E_IO;
-    if (s)
-        hm_fail(s, rf->path, "could not be finished; is the disk full? its tail file is kept");
+    int keep = s == HM_OK || can_be_read(rf->path);
+    if (s && keep)
+        hm_fail(s, rf->path, "could not be finished; is the disk full? what was flushed is kept");
+    else if (s)
+        hm_fail(s, rf->path,
+                "could not be finished, and what is there cannot be read: removed, nothing of this "
+                "rank is kept; is the disk full?");
     sibling(rf, rf->name, ".tail", path);
-    if (s == HM_OK)
+    if (s == HM_OK || !keep)
         unlink(path);
+    if (!keep)
+        unlink(rf->path);
     sibling(rf, rf->name, ".lock", path);
     unlink(path);
     rankfile_free(rf);
     return s;
+}
+
+void hm_rankfile_abandon(struct hm_rankfile *rf)
+{
+    char path[1300];
+    sibling(rf, rf->name, ".lock", path);
+    unlink(path);
+    rankfile_free(rf);
 }
 
 void hm_rankfile_discard(struct hm_rankfile *rf)

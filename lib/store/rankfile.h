@@ -65,8 +65,13 @@ hm_status_t hm_rankfile_meta(struct hm_rankfile *rf, const struct hm_rank_meta *
 hm_status_t hm_rankfile_note(struct hm_rankfile *rf, const struct hm_note *note);
 /** After it returns, everything appended so far survives a SIGKILL of this process. */
 hm_status_t hm_rankfile_flush(struct hm_rankfile *rf);
-/** Drains the staged rows, writes indexes, notes, end; deletes the tail; frees rf in any case. */
+/** Drains the staged rows, writes indexes, notes, end; deletes the tail; frees rf in any case. On
+ *  failure (said) what can be read is kept, what cannot is removed. */
 hm_status_t hm_rankfile_close(struct hm_rankfile *rf, enum hm_end why);
+/** Leaves the files as the last flush made them, for readers to use and to finish: where nothing
+ * can be written any more, closing would only damage them. The process must end by _exit(), so that
+ *  HDF5 does not close them after all. */
+void hm_rankfile_abandon(struct hm_rankfile *rf);
 /** Frees rf and removes its files (nobody claimed the rank). */
 void hm_rankfile_discard(struct hm_rankfile *rf);
 /** Path of the file as it is named now; borrowed. */

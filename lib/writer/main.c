@@ -68,6 +68,7 @@ static void set_signals(void)
     sigaction(SIGINT, &act, NULL); /* a key of the user's terminal is for the job */
     sigaction(SIGHUP, &act, NULL);
     sigaction(SIGPIPE, &act, NULL);
+    sigaction(SIGXFSZ, &act, NULL); /* a full quota or limit is an error of write(), no end */
 }
 
 /* Gives the pool its pages here, at our low priority, not at the job's first events. */
@@ -172,6 +173,13 @@ static hm_status_t open_file(struct hm_writer *w)
                                .tid = (uint32_t)getpid()};
     w->track = hm_defs_intern(&w->view.defs, HM_DEF_TRACK, &def, sizeof(def));
     add_snapshot(w);
+    /* from the first moment on there is a file that can be read, or none */
+    s = hm_rankfile_flush(w->file);
+    if (s) {
+        hm_rankfile_discard(w->file);
+        w->file = NULL;
+        return hm_fail(s, dir, "no room for a rank file; nothing of this rank is recorded");
+    }
     return HM_OK;
 }
 
@@ -232,16 +240,68 @@ static void sample_health(struct hm_writer *w, int64_t now)
     hm_health_tick(w->health, now, tid, n, add_counter, w);
 }
 
+/* Does the process still have our memory? Not after an exec; whoever closed all his descriptors
+ * (daemons do) has it still. -1 = it cannot be seen. */
+static int has_pool(int32_t pid)
+{
+    char path[64], line[600];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *f = fopen(path, "re");
+    int found = f ? 0 : -1;
+    while (f && found == 0 && fgets(line, sizeof(line), f))
+        found = strstr(line, "hindmost-pool") != NULL;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Is it on its way out, or gone? Files are closed in the midst of dying. */
+static int is_dying(int32_t pid)
+{
+    char path[64], text[512];
+    unsigned long flags = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    /* behind the name, which may hold anything: state and five numbers, then the flags */
+    const char *at = strrchr(text, ')');
+    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) != 1)
+        return 1;
+    return (flags & 4 /* PF_EXITING */) != 0;
+}
+
+/* The life line is cut: 0 = the process lives and records on, else how it ended. */
+static int line_is_cut(struct hm_writer *w, enum hm_end *why_p)
+{
+    int pool = is_dying(w->meta.pid) ? -1 : has_pool(w->meta.pid);
+    if (pool > 0) {
+        w->cut_at = true_now();
+        return 0;
+    }
+    *why_p = pool == 0 ? HM_END_EXEC : HM_END_DIED;
+    return 1;
+}
+
 /* 0 = still there. The phase is read last: whoever says FINISHING closes the pipe after it. */
-static int has_ended(const struct hm_writer *w, int pidfd, enum hm_end *why_p)
+static int has_ended(struct hm_writer *w, int pidfd, enum hm_end *why_p)
 {
     struct pollfd fds[2] = {{.fd = LIFE_FD, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
-    int ended = 0;
-    if (poll(fds, 2, 0) > 0)
-        ended = (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) || fds[1].revents;
+    int ended = 0, cut = 0;
+    if (poll(fds, 2, 0) > 0) {
+        cut = fds[0].revents & (POLLHUP | POLLERR | POLLNVAL);
+        ended = fds[1].revents != 0;
+    }
     if (pidfd < 0 && kill(w->meta.pid, 0) && errno == ESRCH)
         ended = 1;
     *why_p = HM_END_DIED;
+    int finishing =
+        atomic_load_explicit(&w->view.pool->phase, memory_order_acquire) == HM_PHASE_FINISHING;
+    /* once it is known to be cut, an exec is looked for once a second */
+    if (cut && !ended && !finishing && (!w->cut_at || true_now() - w->cut_at > INT64_C(1000000000)))
+        ended = line_is_cut(w, why_p);
     if (atomic_load_explicit(&w->view.pool->phase, memory_order_acquire) == HM_PHASE_FINISHING) {
         *why_p = HM_END_CLEAN;
         return 1;
@@ -349,6 +409,13 @@ static hm_status_t finish(struct hm_writer *w, enum hm_end why)
     hm_status_t s = HM_OK;
     if (is_nobody(w)) {
         hm_rankfile_discard(w->file);
+    } else if (w->said_io && hm_rankfile_flush(w->file)) { /* and there is still no room */
+        hm_pool_note(&w->view, HM_E_IO,
+                     "the rank file was left as it was last flushed; `hindmost info --finish` "
+                     "makes it whole where there is room again");
+        hm_rankfile_abandon(w->file);
+        w->abandoned = 1;
+        s = HM_E_IO;
     } else {
         hm_rankfile_meta(w->file, &w->meta);
         s = hm_rankfile_close(w->file, why);
@@ -387,7 +454,8 @@ static int run(struct hm_writer *w)
     enum hm_end why = serve(w, pidfd);
     s = finish(w, why);
     set_phase(w, s ? HM_PHASE_FAILED : HM_PHASE_CLOSED);
-    if (!hm_health_destroy(w->health)) /* the driver does not return: nor shall its exit handlers */
+    if (w->abandoned ||
+        !hm_health_destroy(w->health)) /* the driver does not return: nor shall its exit handlers */
         _exit(hm_status_exit(s));
     return hm_status_exit(s);
 }

@@ -25,7 +25,7 @@ struct hm_control {      /* control.c */
         uint64_t n, seen;
     } gap[HM_N_LOST];
     int64_t ticked_ns;
-    uint64_t n_seen;           /* progress: events taken, step, and when that changed */
+    uint64_t n_seen; /* progress: events taken, step, and when that changed */
     int64_t step, progress_at;
 };
 
@@ -44,6 +44,8 @@ struct hm_writer {
     uint64_t n_taken;                /* events of the process that came out of the pool */
     struct hm_control control;
     int said_bad, said_io; /* each is noted once */
+    int64_t cut_at;        /* the life line was cut, the process lives: last looked at */
+    int abandoned;         /* the file was left as it is: HDF5 must not touch it again */
 };
 
 /** Everything committed so far -> file: events, then the definitions they name, notes, losses.

@@ -7,6 +7,10 @@
  * HOW dlclose LIB: loads the library itself, marks, closes it, marks again and returns.
  * HOW pausewriter: its writer is stopped during N more steps, and let go before the return.
  * HOW threads: N steps in each of 8 threads. HOW stopped: hm_stop() for the second half.
+ * HOW term, segv: dies of that signal. HOW handler: a signal handler marks while the program does.
+ * HOW closeall: closes all descriptors above 2, as daemons do, marks N more and returns.
+ * HOW daemon: threads that nobody waits for mark until the process is gone.
+ * HOW vforkexec, system: starts other programs in the midst of it.
  * HOW until FILE: after the N steps goes on, one each 5 ms, until FILE is there.
  * HOW stuck FILE: after the N steps begins two ranges and does nothing until FILE is there.
  */
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +70,28 @@ static void *in_thread(void *arg)
     return arg;
 }
 
+static void *for_ever(void *arg)
+{
+    for (int i = 0;; i++)
+        hm_mark("for ever");
+    return arg;
+}
+
+static void on_alarm(int sig)
+{
+    (void)sig;
+    hm_mark("in handler");
+}
+
+static void under_signals(int n)
+{
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &often, NULL);
+    mark(n, n);
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -99,6 +126,40 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     if (!strcmp(how, "abort"))
         abort();
+    if (!strcmp(how, "term"))
+        raise(SIGTERM);
+    if (!strcmp(how, "segv"))
+        raise(SIGSEGV);
+    if (!strcmp(how, "handler"))
+        under_signals(n);
+    if (!strcmp(how, "closeall")) {
+        for (int fd = 3; fd < 1024; fd++)
+            close(fd);
+        usleep(1200000); /* the writer must have seen it, and looked again */
+        mark(n, n);
+    }
+    if (!strcmp(how, "daemon"))
+        for (int i = 0; i < 3; i++) {
+            pthread_t t;
+            if (pthread_create(&t, NULL, for_ever, NULL) || pthread_detach(t))
+                return 1;
+        }
+    if (!strcmp(how, "vforkexec")) {
+        pid_t pid = vfork();
+        if (!pid) {
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(1);
+        }
+        int status = 1;
+        if (waitpid(pid, &status, 0) != pid || status)
+            return 1;
+        mark(n, n);
+    }
+    if (!strcmp(how, "system")) {
+        if (system("true; ls >/dev/null | cat"))
+            return 1;
+        mark(n, n);
+    }
     if (!strcmp(how, "exec")) {
         execl("/bin/sh", "sh", "-c", argc > 3 ? argv[3] : "exit 5", (char *)NULL);
         return 1;
