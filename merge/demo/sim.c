@@ -153,6 +153,15 @@ static void end_step(struct hm_demo_sim *sim, struct hm_demo_rank *r, struct hm_
     r->done = r->step == sim->demo->n_steps;
 }
 
+static void synchronize(struct hm_demo_rank *r, struct hm_demo_out *out)
+{
+    int64_t t = r->host_ns;
+    r->correlation++;
+    r->host_ns = max64(t, r->stream_ns[DEMO_ST_COMPUTE]) + 10 * US;
+    if (out)
+        hm_demo_emit_sync(out, r, t, r->host_ns - US - t);
+}
+
 /* One operation that needs nobody else. */
 static void alone(struct hm_demo_sim *sim, struct hm_demo_rank *r, const struct hm_demo_op *op,
                   struct hm_demo_out *out)
@@ -167,15 +176,8 @@ static void alone(struct hm_demo_sim *sim, struct hm_demo_rank *r, const struct 
         kernel(sim, r, op, out);
         break;
     case DEMO_OP_SYNC:
-        if ((r->step + 1) % every && r->step + 1 < sim->demo->n_steps)
-            break;
-        r->correlation++;
-        {
-            int64_t t = r->host_ns;
-            r->host_ns = max64(t, r->stream_ns[DEMO_ST_COMPUTE]) + 10 * US;
-            if (out)
-                hm_demo_emit_sync(out, r, t, r->host_ns - US - t);
-        }
+        if ((r->step + 1) % every == 0 || r->step + 1 == sim->demo->n_steps)
+            synchronize(r, out);
         break;
     case DEMO_OP_END:
         end_step(sim, r, out);
@@ -183,6 +185,11 @@ static void alone(struct hm_demo_sim *sim, struct hm_demo_rank *r, const struct 
     default:
         break;
     }
+}
+
+static void next_op(const struct hm_demo_sim *sim, struct hm_demo_rank *r)
+{
+    r->pc = r->pc + 1 < sim->program[r->stage].n ? r->pc + 1 : 0;
 }
 
 /* Up to the next meeting. Returns the operation of the meeting, NULL = finished or dead. */
@@ -205,7 +212,7 @@ static const struct hm_demo_op *run(struct hm_demo_sim *sim, struct hm_demo_rank
             return op;
         }
         alone(sim, r, op, out);
-        r->pc = r->pc + 1 < p->n ? r->pc + 1 : 0;
+        next_op(sim, r);
     }
     return NULL;
 }
@@ -220,11 +227,6 @@ static void rank_init(const struct hm_demo_sim *sim, uint32_t rank, struct hm_de
     for (unsigned c = 0; c < HM_DEMO_N_COMMS; c++)
         r->group[c] = hm_demo_group(&sim->shape, (enum hm_demo_comm)c, rank, &r->crank[c]);
     r->now.pause_pc = r->now.alloc_pc = UINT32_MAX;
-}
-
-static void next_op(const struct hm_demo_sim *sim, struct hm_demo_rank *r)
-{
-    r->pc = r->pc + 1 < sim->program[r->stage].n ? r->pc + 1 : 0;
 }
 
 /* All ranks: a queue of those that can go on. */
