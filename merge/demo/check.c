@@ -76,6 +76,8 @@ hm_status_t hm_demo_check(const struct hm_demo *d)
             return status;
         if (d->fault[i].kind == HM_DEMO_ROUTING && s.size[HM_DEMO_EP] < 2)
             return hm_fail(HM_E_USAGE, "demo", "routing: needs experts, --mesh ep=N");
+        if (d->fault[i].kind == HM_DEMO_MISMATCH && s.n_world == s.size[HM_DEMO_PP])
+            return hm_fail(HM_E_USAGE, "demo", "mismatch: this mesh has no collectives");
     }
     return HM_OK;
 }

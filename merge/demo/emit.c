@@ -78,7 +78,7 @@ void hm_demo_emit_copy(struct hm_demo_out *out, const struct hm_demo_rank *r,
     struct hm_event ev = {.t_ns = start_ns, .dur_ns = dur_ns, .kind = HM_EV_MEMCPY};
     api(out, r, call_ns, 5 * US, DEMO_S_MEMCPY, 0);
     ev.track = DEMO_T_STREAM + (uint32_t)op->stream;
-    ev.u.copy.bytes = 4 * op->count;
+    ev.u.copy.bytes = (uint64_t)(4 * (double)op->count * r->now.work);
     ev.u.copy.correlation = r->correlation;
     ev.u.copy.copy = 1; /* host to device */
     ev.u.copy.async = 1;

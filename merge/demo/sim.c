@@ -77,6 +77,8 @@ static void kernel(const struct hm_demo_sim *sim, struct hm_demo_rank *r,
             f *= r->now.expert;
         dur = (int64_t)((double)dur * f + 0.5);
     }
+    if (op->kind == DEMO_OP_COPY) /* more work comes in larger batches */
+        dur = (int64_t)((double)dur * r->now.work + 0.5);
     int64_t start = start_of(r, op, call + 5 * US);
     r->correlation++;
     r->stream_ns[op->stream] = start + dur;

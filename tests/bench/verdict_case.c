@@ -104,6 +104,8 @@ void verdict_case(uint32_t i, struct verdict_case *c)
         m = &meshes[draw(i, 12) % 4];
     if (!strcmp(group[g], "routing"))
         m = &meshes[FIRST_EP + draw(i, 1) % N_EP];
+    if (!strcmp(group[g], "mismatch") && m->n_dims == 1 && m->d[0].dim == PP)
+        m = &meshes[3]; /* sends and receives alone */
     set_mesh(&d, m);
     d.n_steps = 20 + (uint32_t)(draw(i, 2) % 41);
     d.seed = i;

@@ -44,6 +44,19 @@ int verdict_names_somebody(const struct verdict_got *g)
     return g->got.kind[0] && strcmp(g->got.kind, "all") != 0;
 }
 
+/* Members of the communicator of a step's first collective. */
+static uint32_t first_members(const struct hm_demo *d)
+{
+    uint32_t size[HM_DEMO_N_DIMS] = {0};
+    for (unsigned i = 0; i < d->n_dims; i++)
+        size[d->dim[i]] = d->size[i];
+    if (size[HM_DEMO_FSDP] > 1)
+        return size[HM_DEMO_FSDP];
+    if (size[HM_DEMO_TP] > 1)
+        return size[HM_DEMO_TP];
+    return (size[HM_DEMO_DP] ? size[HM_DEMO_DP] : 1) * (size[HM_DEMO_EP] ? size[HM_DEMO_EP] : 1);
+}
+
 int verdict_subject_right(const struct verdict_case *c, const struct verdict_got *g)
 {
     const struct verdict_words *t = &g->truth, *v = &g->got;
@@ -59,6 +72,8 @@ int verdict_subject_right(const struct verdict_case *c, const struct verdict_got
             in |= v->ids[i] == t->ids[0];
         return v->kind[0] && in;
     }
+    if (has(c, HM_DEMO_MISMATCH) && v->n_ids == 2 && first_members(&c->demo) == 2)
+        return v->ids[0] == t->ids[0] || v->ids[1] == t->ids[0]; /* two have no majority */
     if (t->n_ids != v->n_ids)
         return 0;
     return !memcmp(t->ids, v->ids,
@@ -68,9 +83,10 @@ int verdict_subject_right(const struct verdict_case *c, const struct verdict_got
 int verdict_cause_right(const struct verdict_case *c, const struct verdict_got *g)
 {
     const char *t = g->truth.cause, *v = g->got.cause;
-    (void)c;
     if (!strcmp(g->truth.status, "hang") || !strcmp(g->truth.status, "mismatch"))
         return 1;
+    if (c->demo.persistent && !strcmp(t, "more_work") && !strcmp(v, "unknown"))
+        return 1; /* equal grids, and only the input's bytes to tell by: "cannot tell" is true */
     if (!strcmp(t, "host_cpu"))
         return !strncmp(v, "host_", 5);
     return !strcmp(t, v);

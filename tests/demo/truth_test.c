@@ -74,8 +74,8 @@ Test(demo_truth, more_work_is_shared_out)
     struct hm_demo d = quiet(4, 11);
     fault(&d, HM_DEMO_MORE_WORK, 3, 0, 1.4);
     struct hm_demo_truth t = truth(&d);
-    cr_assert_eq(t.total_ns, 10 * (23471 + 7040) * US);
-    cr_assert_eq(t.subject_gain_ns, 10 * (7040 - 1760) * US);
+    cr_assert_eq(t.total_ns, 10 * (23471 + 7040 + 48) * US);
+    cr_assert_eq(t.subject_gain_ns, 10 * (7088 - 1772) * US);
 }
 
 Test(demo_truth, two_slow_gpus_gain_only_together)
