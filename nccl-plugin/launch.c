@@ -18,15 +18,20 @@
 /* A launch of this thread whose operations are being, or will be, announced. */
 struct waiting {
     uint32_t comm, launch, bound, n_ops;
-    uint64_t serial; /* its slot, 0 once the event is written */
+    uint64_t serial; /* its slot while it has ended and is not written, else 0 */
+    int64_t end_ns;
 };
 static _Thread_local struct {
     struct waiting item[MAX_WAITING];
     uint32_t n, depth;
     uint64_t group;        /* serial of the group this thread is in, 0 none */
-    int64_t group_ns;      /* its begin while no call has taken it, else 0 */
-    uint64_t call;         /* stopped, its event put off; 0 none */
-    uint32_t ended_launch; /* the launch that ended last, and when */
+    int64_t begin_ns;      /* its begin, 0 while groups are not recorded */
+    int64_t group_ns;      /* the same while no call has taken it, else 0 */
+    uint64_t open_call;    /* a call that is a group of its own, running; 0 none */
+    uint64_t call;         /* the same once stopped, its event put off; 0 none */
+    uint64_t open_launch;  /* serial of the running launch, 0 none */
+    uint32_t pushed;       /* it is on CUPTI's stack */
+    uint32_t ended_launch; /* number of the launch that began last, and its end */
     int64_t ended_ns;
 } here;
 static _Atomic uint32_t next_launch = 1; /* 0 = none */
@@ -59,7 +64,7 @@ static void launch_ends(struct waiting *w)
     if (!slot)
         return;
     slot->ev.u.launch.n_ops = w->n_ops;
-    hm_slot_finish(slot, 0);
+    hm_slot_finish(slot, w->end_ns);
 }
 
 /* ---- launches and what belongs to them ---- */
@@ -113,29 +118,39 @@ static struct waiting *launch_by_id(uint32_t launch)
 
 /* ---- group calls ---- */
 
-/* The group's number is the serial in its handle: children need no look at the slot. */
+static void group_begins(uint64_t serial, int64_t t_ns, uint32_t depth)
+{
+    if (here.call) /* its group was never closed */
+        call_ends(t_ns ? t_ns : hm_now());
+    here.group = serial;
+    here.group_ns = here.begin_ns = t_ns;
+    here.depth = depth;
+    here.open_call = here.open_launch = 0;
+}
+
+/* The group's number is the serial in its handle: children need no look at a slot. The group of one
+ * call has none: it begins and ends on one thread, and what can block inside has slots. */
 void hm_start_group_api(uint64_t *handle_p, const struct hm_nccl_desc *d)
 {
-    enum hm_nccl_type type = d->graph       ? HM_NT_GRAPH_API
-                             : d->depth > 1 ? HM_NT_LONG_GROUP
-                                            : HM_NT_GROUP_API;
+    enum hm_nccl_type type = d->graph ? HM_NT_GRAPH_API : HM_NT_LONG_GROUP;
+    uint64_t serial = 0;
+    if (d->type == HM_NT_GROUP_API && !d->graph && d->depth <= 1) {
+        serial = hm_slot_serial();
+        *handle_p = hm_handle_pack(HM_NT_GROUP_API, serial);
+        group_begins(serial, hm_on(HM_EV_NCCL_GROUP) ? hm_now() : 0, 1);
+        return;
+    }
     struct hm_op_slot *slot = hm_slot_take(type, HM_EV_NCCL_GROUP, 0, handle_p);
     if (!slot)
         return;
-    uint64_t serial = 0;
     hm_handle_unpack(*handle_p, &type, &serial);
     slot->ev.u.group.group = (uint32_t)serial;
     slot->ev.u.group.depth = d->type == HM_NT_GROUP ? -1 : d->depth;
     slot->ev.flags = d->graph ? HM_EVF_GRAPH : 0;
     int64_t t_ns = slot->ev.t_ns;
     hm_op_put(slot, 0);
-    if (d->type == HM_NT_GROUP)
-        return;
-    if (here.call) /* its group was never closed */
-        call_ends(t_ns);
-    here.group = serial;
-    here.group_ns = t_ns;
-    here.depth = d->depth > 1 ? 2 : 1;
+    if (d->type != HM_NT_GROUP)
+        group_begins(serial, t_ns, d->depth > 1 ? 2 : 1);
 }
 
 void hm_state_group(struct hm_op_slot *slot, int state)
@@ -147,19 +162,42 @@ void hm_state_group(struct hm_op_slot *slot, int state)
         ev->u.group.end_api_ns = hm_now() - ev->t_ns;
 }
 
+static void group_ends(int64_t t_ns)
+{
+    if (here.call)
+        call_ends(t_ns);
+    for (uint32_t i = 0; i < here.n; i++)
+        if (here.item[i].serial)
+            launch_ends(&here.item[i]);
+    here.group = 0;
+    here.group_ns = 0;
+}
+
 void hm_stop_group_api(struct hm_op_slot *slot)
 {
     int64_t t_ns = hm_now();
     uint64_t serial = atomic_load_explicit(&slot->serial, memory_order_relaxed) & ~HM_OP_BUSY;
     hm_slot_finish(slot, t_ns);
-    if (serial != here.group)
-        return;
-    if (here.call)
-        call_ends(t_ns);
-    for (uint32_t i = 0; i < here.n; i++)
-        launch_ends(&here.item[i]);
-    here.group = 0;
-    here.group_ns = 0;
+    if (serial == here.group)
+        group_ends(t_ns);
+}
+
+int hm_stop_group_of_one(uint64_t serial)
+{
+    if (!here.group || serial != here.group)
+        return 0;
+    int64_t t_ns = hm_now();
+    struct hm_event *ev = here.begin_ns ? hm_begin(HM_EV_NCCL_GROUP) : NULL;
+    if (ev) {
+        ev->t_ns = here.begin_ns;
+        ev->dur_ns = t_ns - here.begin_ns;
+        ev->u.group.group = (uint32_t)serial;
+        ev->u.group.depth = 1;
+        hm_will_write(ev + 2);
+        hm_commit();
+    }
+    group_ends(t_ns);
+    return 1;
 }
 
 /* v5: the bracket around the operations of one launch; the handle is that launch, no slot. */
@@ -206,8 +244,10 @@ void hm_start_call(uint64_t *handle_p, const struct hm_nccl_desc *d)
     here.group_ns = 0;
     if (!slot)
         return;
-    if (in_group && here.depth == 1)
+    if (in_group && here.depth == 1) {
         slot->SLOT_FLAGS |= OP_BRIEF;
+        hm_handle_unpack(*handle_p, &type, &here.open_call);
+    }
     slot->comm_slot = comm;
     slot->call = call;
     struct hm_event *ev = &slot->ev;
@@ -269,9 +309,35 @@ void hm_start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d)
     int push = cupti && cupti->push;
     if (push)
         slot->SLOT_FLAGS |= OP_PUSHED;
+    enum hm_nccl_type type;
+    hm_handle_unpack(*handle_p, &type, &here.open_launch);
+    here.ended_launch = launch;
+    here.ended_ns = 0;
+    here.pushed = (uint32_t)push;
     hm_op_put(slot, 0);
     if (push)
         cupti->push(launch);
+}
+
+int hm_stop_here(uint64_t serial)
+{
+    if (!here.group)
+        return 0;
+    if (serial == here.open_call) {
+        here.call = serial;
+        here.open_call = 0;
+        return 1;
+    }
+    struct waiting *w = serial == here.open_launch ? launch_by_id(here.ended_launch) : NULL;
+    if (!w)
+        return 0;
+    w->serial = serial;
+    w->end_ns = here.ended_ns = hm_now();
+    here.open_launch = 0;
+    const struct hm_cupti_ops *cupti = atomic_load_explicit(&hm.cupti, memory_order_acquire);
+    if (here.pushed && cupti && cupti->pop)
+        cupti->pop(w->launch);
+    return 1;
 }
 
 void hm_stop_launch(struct hm_op_slot *slot)
@@ -283,14 +349,15 @@ void hm_stop_launch(struct hm_op_slot *slot)
     struct waiting *w = here.group ? launch_by_id(launch) : NULL;
     if (w) { /* its operations are still to be counted */
         w->serial = serial;
+        w->end_ns = t_ns;
         slot->SLOT_FLAGS = 0;
-        slot->ev.dur_ns = t_ns - slot->ev.t_ns;
         hm_op_put(slot, 0);
     } else {
         hm_slot_finish(slot, t_ns);
     }
     here.ended_launch = launch;
     here.ended_ns = t_ns;
+    here.open_launch = 0;
     const struct hm_cupti_ops *cupti = atomic_load_explicit(&hm.cupti, memory_order_acquire);
     if (pushed && cupti && cupti->pop)
         cupti->pop(launch);
@@ -330,7 +397,7 @@ void hm_start_op(uint64_t *handle_p, const struct hm_nccl_desc *d)
         }
     }
     unsigned kind = d->type == HM_NT_COLL ? HM_EV_NCCL_COLL : HM_EV_NCCL_P2P;
-    int lent = launch != HM_NO_ID && launch == here.ended_launch;
+    int lent = launch != HM_NO_ID && launch == here.ended_launch && here.ended_ns;
     struct hm_op_slot *slot = hm_slot_take(d->type, kind, lent ? here.ended_ns : 0, handle_p);
     if (comm != HM_NO_ID)
         hm_count_up(&hm.view.comm[comm].n_coll);

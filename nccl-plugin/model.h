@@ -121,7 +121,12 @@ void hm_start_ce(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_state_group(struct hm_op_slot *slot, int state);
 void hm_stop_group(uint64_t launch);
 void hm_stop_group_api(struct hm_op_slot *slot);
+/** A group of one call ends. 0 = it does not run on this thread. */
+int hm_stop_group_of_one(uint64_t serial);
 void hm_stop_call(uint64_t serial, struct hm_op_slot *slot);
+/** The usual stop of a call or launch on the thread that began it: no look at the slot. 0 = it is
+ *  not that. */
+int hm_stop_here(uint64_t serial);
 void hm_stop_launch(struct hm_op_slot *slot);
 void hm_stop_op(struct hm_op_slot *slot);
 

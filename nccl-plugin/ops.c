@@ -95,15 +95,24 @@ void hm_nccl_stop(uint64_t handle)
     uint64_t serial = 0;
     if (asleep())
         return;
-    if (hm_handle_unpack(handle, &type, &serial) == HM_HANDLE_OURS && type == HM_NT_BOUND) {
-        hm_stop_group(serial);
-        return;
+    if (hm_handle_unpack(handle, &type, &serial) == HM_HANDLE_OURS) {
+        if (type == HM_NT_BOUND) {
+            hm_stop_group(serial);
+            return;
+        }
+        if (type == HM_NT_GROUP_API) {
+            if (!hm_stop_group_of_one(serial))
+                hm_lose(HM_LOST_NCCL_STALE, 1);
+            return;
+        }
+        int brief = type == HM_NT_COLL_API || type == HM_NT_P2P_API || type == HM_NT_LAUNCH;
+        if (brief && hm_stop_here(serial))
+            return;
     }
     struct hm_op_slot *slot = hm_slot_running(handle, &type);
     if (!slot)
         return;
     switch (type) {
-    case HM_NT_GROUP_API:
     case HM_NT_LONG_GROUP:
     case HM_NT_GRAPH_API:
         hm_stop_group_api(slot);

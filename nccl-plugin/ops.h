@@ -28,7 +28,7 @@ enum hm_nccl_type { /* 5 bits of a handle */
                     HM_NT_CE_BATCH,
                     HM_NT_PHASE,
                     HM_NT_CTX,
-                    HM_NT_LONG_GROUP = 28, /* a GROUP_API begun by ncclGroupStart */
+                    HM_NT_LONG_GROUP = 28, /* begun by ncclGroupStart; GROUP of v1 to v4 */
                     HM_NT_BOUND = 29,      /* v5 Group: the serial is the launch it belongs to */
                     HM_NT_GRAPH_API = 30,  /* a GROUP_API that is being captured */
                     HM_NT_VOID = 31        /* ours, but nothing is recorded under it */

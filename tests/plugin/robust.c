@@ -185,7 +185,7 @@ static void abort_leaves_all_open(void)
     uint32_t open = 0;
     for (uint32_t i = 0; i < hm.view.n_ops; i++)
         open += (uint32_t)hm_op_peek(&hm.view, i, &ev);
-    CHECK(open == 50 * 4); /* group, launch, operation, network work */
+    CHECK(open == 50 * 3); /* launch, operation, network work */
     CHECK(stale() == 0 && double_lost(HM_LOST_NCCL_EVICTED) == 0);
 }
 
