@@ -29,7 +29,10 @@ hm_status_t hm_account_create(const struct hm_account_in *in, struct hm_account 
     a->slot = calloc(a->n_slots, sizeof(*a->slot));
     a->first_ns = INT64_MAX;
     a->end_ns = a->busy_ns = INT64_MIN;
-    if (!a->op || !a->call || !a->slot || hm_host_create(&a->host) != HM_OK) {
+    a->memory_peak = HM_NONE(1);
+    struct hm_opstats_in ops = {in->ctx, in->step, in->n_steps, in->string};
+    hm_status_t st = in->opstat && in->string ? hm_opstats_create(&ops, &a->ops) : HM_OK;
+    if (st != HM_OK || !a->op || !a->call || !a->slot || hm_host_create(&a->host) != HM_OK) {
         hm_account_destroy(a);
         return hm_fail(HM_E_NOMEM, "account", "out of memory");
     }
@@ -42,6 +45,7 @@ void hm_account_destroy(struct hm_account *a)
     if (!a)
         return;
     hm_host_destroy(a->host);
+    hm_opstats_destroy(a->ops);
     free(a->op);
     free(a->call);
     free(a->seen);
@@ -303,15 +307,39 @@ static hm_status_t device_event(struct hm_account *a, const struct hm_event *ev)
         }
     }
     st = op_add(a, &o, stat, w);
+    if (st == HM_OK && a->ops)
+        st = hm_opstats_device(a->ops, ev, o.name, a->gap_by_ns);
     return st == HM_OK ? emit(a) : st;
+}
+
+/* Device memory in use: as the record says where it does, else by what was seen come and go. */
+static void memory_event(struct hm_account *a, const struct hm_event *ev)
+{
+    const struct hm_ev_memory *m = &ev->u.memory;
+    if (m->memory == 1 || m->memory == 2 || m->bytes > INT64_MAX / 2)
+        return; /* the host's own */
+    int64_t bytes = (int64_t)m->bytes;
+    if (m->used && m->used <= INT64_MAX)
+        a->memory = (int64_t)m->used;
+    else if (m->op == 1)
+        a->memory = a->memory > INT64_MAX - bytes ? INT64_MAX : a->memory + bytes;
+    else
+        a->memory = a->memory > bytes ? a->memory - bytes : 0;
+    if (HM_IS_NONE(a->memory_peak) || a->memory > a->memory_peak)
+        a->memory_peak = a->memory;
 }
 
 hm_status_t hm_account_event(struct hm_account *a, const struct hm_event *ev)
 {
     hm_status_t st = steps_until(a, ev->t_ns);
+    if (st == HM_OK && a->ops)
+        st = hm_opstats_host(a->ops, ev);
     if (st != HM_OK)
         return st;
     switch (ev->kind) {
+    case HM_EV_MEMORY:
+        memory_event(a, ev);
+        return HM_OK;
     case HM_EV_KERNEL:
     case HM_EV_MEMCPY:
     case HM_EV_MEMSET:
@@ -344,5 +372,13 @@ hm_status_t hm_account_end(struct hm_account *a)
     hm_status_t st = lone_until(a, INT64_MAX);
     while (st == HM_OK && a->i_step < a->in.n_steps)
         st = hm_acc_step_flush(a, 1);
-    return st == HM_OK ? hm_acc_stats_end(a) : st;
+    if (st == HM_OK)
+        st = hm_acc_stats_end(a);
+    const struct hm_opstat *row = NULL;
+    size_t n = 0;
+    if (st == HM_OK && a->ops)
+        st = hm_opstats_end(a->ops, &row, &n);
+    for (size_t i = 0; st == HM_OK && i < n; i++)
+        st = a->in.opstat(a->in.ctx, &row[i]);
+    return st;
 }

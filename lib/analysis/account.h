@@ -15,6 +15,7 @@ struct hm_step_window {
     uint32_t step, flags;
 };
 
+struct hm_opstat; /* opstats.h */
 /** What the account asks of its caller; every call in the caller's thread. */
 struct hm_account_in {
     uint32_t worker, device;
@@ -37,6 +38,8 @@ struct hm_account_in {
     /** Receives, at the end, one row per (kernel, grid), ordered by key; for hm_judge_kernels().
      *  May be NULL. */
     hm_status_t (*kernel_stat)(void *ctx, const struct hm_kernel_stat *k);
+    /** Receives, at the end, one row per name (opstats.h). NULL = they are not kept. */
+    hm_status_t (*opstat)(void *ctx, const struct hm_opstat *s);
     int64_t clock_error_ns; /* of the run, for rule 3's tolerance */
 };
 struct hm_account;

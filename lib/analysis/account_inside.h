@@ -8,6 +8,7 @@
 #include "analysis/account.h"
 #include "analysis/host.h"
 #include "analysis/intervals.h"
+#include "analysis/opstats.h"
 
 enum {
     HM_ACC_OPS = 1 << 14,
@@ -84,7 +85,10 @@ struct hm_account {
     size_t n_pieces, cap_pieces, i_step;
     struct hm_acc_idle *idle;
     size_t n_idle, cap_idle;
-    int64_t busy_ns; /* the device has had something to run up to here */
+    int64_t gap_by_ns[HM_IDLE_N]; /* the gap before the operation seen last, by reason */
+    struct hm_opstats *ops;       /* NULL = not kept */
+    int64_t memory, memory_peak;  /* device bytes in use; most in the open step, HM_NONE */
+    int64_t busy_ns;              /* the device has had something to run up to here */
     struct hm_interval *scratch;
     size_t cap_scratch;
     struct hm_kernel_stat *stat;

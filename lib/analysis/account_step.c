@@ -104,6 +104,8 @@ static const uint8_t why_of_host[HM_HOST_N] = {[HM_HOST_CHECKPOINT] = HM_IDLE_CH
 
 static void idle_add(struct hm_account *a, int64_t t0, int64_t t1, unsigned why)
 {
+    if (t1 > t0)
+        a->gap_by_ns[why] += t1 - t0;
     struct hm_acc_idle *last = a->n_idle ? &a->idle[a->n_idle - 1] : NULL;
     if (t1 <= t0)
         return;
@@ -160,6 +162,7 @@ static void idle_sum(struct hm_account *a, int64_t t0, int64_t t1, int64_t by[HM
 hm_status_t hm_acc_step_op(struct hm_account *a, const struct hm_acc_op *o, uint32_t stat)
 {
     int counts = a->i_step < a->in.n_steps && o->end_ns > a->in.step[a->i_step].t0_ns;
+    memset(a->gap_by_ns, 0, sizeof(a->gap_by_ns));
     if (counts)
         idle_before(a, o);
     a->busy_ns = hm_max64(a->busy_ns, o->end_ns);
@@ -235,7 +238,7 @@ hm_status_t hm_acc_step_flush(struct hm_account *a, int at_end)
                              .idle_ns = part[4],
                              .comm_ns = hm_length(comm, n_comm),
                              .overlap_ns = hm_overlap(compute, n_compute, comm, n_comm),
-                             .peak_bytes = HM_NONE(1),
+                             .peak_bytes = a->memory_peak,
                              .device = a->in.device,
                              .flags = w->flags,
                              .step = w->step};
@@ -270,6 +273,8 @@ hm_status_t hm_acc_step_flush(struct hm_account *a, int at_end)
             a->piece[kept++] = *q;
     }
     a->n_pieces = kept;
+    if (!HM_IS_NONE(a->memory_peak))
+        a->memory_peak = a->memory;
     a->i_step++;
     return a->in.step_part ? a->in.step_part(a->in.ctx, &p) : HM_OK;
 }

@@ -65,6 +65,9 @@ hm_status_t hm_judge_create(const struct hm_judge_in *in, struct hm_judge **judg
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     }
     j->in = *in;
+    for (uint32_t w = 0; w < in->run->n_workers; w++)
+        j->worker[w].sum.peak_bytes = j->worker[w].watched.peak_bytes =
+            HM_NONE(HM_NONE_NOT_RECORDED);
     j->n_workers = in->run->n_workers;
     for (uint32_t w = 0; w < j->n_workers; w++)
         hm_health_none(&j->worker[w].health);
@@ -90,6 +93,9 @@ void hm_judge_destroy(struct hm_judge *j)
     free(j->link);
     free(j->dim_ns);
     hm_mismatch_clear(&j->mismatches);
+    free(j->opstat);
+    free(j->opstat_rank);
+    free(j->opstat_slot);
     for (uint32_t i = 0; i < j->n_own_members; i++)
         free(j->own_members[i]);
     free(j->own_members);
@@ -294,6 +300,9 @@ static void add_parts(struct hm_step_part *sum, const struct hm_step_part *p)
     sum->checkpoint_ns += p->checkpoint_ns;
     for (int k = 0; k < HM_IDLE_N; k++)
         sum->idle_by_ns[k] += p->idle_by_ns[k];
+    if (!HM_IS_NONE(p->peak_bytes) &&
+        (HM_IS_NONE(sum->peak_bytes) || p->peak_bytes > sum->peak_bytes))
+        sum->peak_bytes = p->peak_bytes;
     sum->n_kernels += p->n_kernels;
 }
 
@@ -419,6 +428,8 @@ hm_status_t hm_judge_result(struct hm_judge *j, struct hm_result *result_p)
         st = hm_judge_verdict(j, result_p);
     if (st == HM_OK)
         st = hm_judge_tables(j, result_p);
+    if (st == HM_OK)
+        st = hm_judge_opstat_table(j, result_p);
     result_p->t0_ns = j->t0_ns;
     if (st != HM_OK)
         hm_result_clear(result_p);

@@ -10,6 +10,7 @@
 #include "analysis/hang.h"
 #include "analysis/health.h"
 #include "analysis/network.h"
+#include "analysis/opstats.h"
 #include "analysis/result.h"
 #include "analysis/roles.h"
 #include "store/rank.h"
@@ -54,6 +55,8 @@ void hm_judge_health(struct hm_judge *judge, uint32_t worker, const struct hm_he
                      const uint8_t uuid[16]);
 /** What the workers' links waited for (copied). */
 hm_status_t hm_judge_links(struct hm_judge *judge, const struct hm_link_sum *link, size_t n);
+/** One row of a worker's operation statistics. Workers ascending. */
+hm_status_t hm_judge_opstat(struct hm_judge *judge, uint32_t worker, const struct hm_opstat *s);
 /** Fills the tables; the rows are freed by hm_result_clear(). */
 hm_status_t hm_judge_result(struct hm_judge *judge, struct hm_result *result_p);
 void hm_judge_destroy(struct hm_judge *judge);

@@ -58,6 +58,14 @@ struct hm_jstep {
     uint32_t step, n, last_worker;
     uint8_t left_out, watched, pad[2];
 };
+struct hm_jopstat {              /* a name over all workers */
+    struct hm_opstat sum, worst; /* worst: of the worker with most inclusive time */
+    uint32_t worker, n_workers, next, pad;
+};
+struct hm_jopstat_rank {
+    struct hm_opstat s;
+    uint32_t worker, pad;
+};
 struct hm_judge {
     struct hm_judge_in in;
     struct hm_jpart *part;
@@ -69,6 +77,10 @@ struct hm_judge {
     size_t n_links;
     uint32_t n_workers, n_skipped;
     struct hm_mismatches mismatches;
+    struct hm_jopstat *opstat; /* by name, over all workers */
+    struct hm_jopstat_rank *opstat_rank;
+    size_t n_opstats, cap_opstats, n_opstat_ranks, cap_opstat_ranks;
+    uint32_t *opstat_slot;
     uint32_t n_watched, watched_from, watched_to; /* steps left out because a profiler worked */
     int64_t *late;                                /* [n_workers][n_steps] own lateness per step */
     int64_t *dim_ns;         /* [n_workers][HM_N_DIMS] in which dimension it was found */
@@ -161,6 +173,7 @@ hm_status_t hm_judge_link_table(const struct hm_judge *j, struct hm_result *resu
 /** Findings of slow links. */
 hm_status_t hm_judge_network(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_health_table(const struct hm_judge *j, struct hm_result *result);
+hm_status_t hm_judge_opstat_table(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_quality(struct hm_judge *j, struct hm_result *result);
 /** The call or range of a part of the gate chains (enum hm_chain_part) in which the worker spent
  *  most; fresh memory, NULL = nothing has a name or no memory. */

@@ -112,6 +112,7 @@ const char *hm_why(int64_t none)
         [HM_NONE_REPLAY] = "the replay does not reproduce the run",
         [HM_NONE_NO_PATTERN] = "too few steps to tell a pattern",
         [HM_NONE_NO_ROLES] = "all ranks are compared with one another",
+        [HM_NONE_ALL_RANKS] = "all ranks together",
         [HM_NONE_NO_CLOCK] = "the clocks of some nodes were never compared",
         [HM_NONE_TOO_SHORT] = "fewer than 8 steps",
     };

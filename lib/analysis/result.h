@@ -94,6 +94,7 @@ enum hm_none {
     HM_NONE_NO_ROLES,
     HM_NONE_TOO_SHORT,
     HM_NONE_NO_CLOCK,
+    HM_NONE_ALL_RANKS,
     HM_N_NONES
 };
 

@@ -66,6 +66,7 @@ static void idle_columns(struct hm_out_rank *t, const struct hm_step_part *sum)
     int64_t told = 0;
     for (int i = 0; i < HM_IDLE_N; i++)
         told += by[i];
+    t->peak_bytes = sum->peak_bytes;
     t->alloc_ns = sum->alloc_ns;
     t->module_ns = sum->module_ns;
     t->blocked_ns = sum->blocked_ns;

@@ -17,7 +17,7 @@
 
 struct args {
     const char *json, *csv, *html, *fail_on, *steps, *ranks, *mesh;
-    int md, strict, digest, expert;
+    int md, strict, digest, expert, ops;
 };
 struct job {
     const struct args *args;
@@ -44,6 +44,8 @@ static hm_status_t print(const struct job *job, const struct hm_run *run,
         return hm_report_markdown(run, result, stdout);
     struct hm_report_style style = hm_report_style_of(stdout);
     style.expert = a->expert;
+    if (a->ops)
+        return hm_report_ops(result, &style, stdout);
     return hm_report_print(run, result, &style, stdout);
 }
 
@@ -69,6 +71,8 @@ static hm_status_t report_team(struct hm_team *team, void *arg)
     hm_status_t s = hm_engine_open(team, job->run, &e);
     if (s)
         return s;
+    e.want_ops = job->args->ops || job->args->json || job->args->html ||
+                 (job->args->csv && !strncmp(job->args->csv, "opstat", 6));
     e.run.path = job->shown; /* an imported trace goes by its own name */
     hm_engine_select_steps(&e, job->select.first_step, job->select.last_step);
     if (job->args->mesh)
@@ -174,6 +178,8 @@ static const struct hm_option options[] = {
      offsetof(struct args, ranks), 0, HM_OPT_TEXT},
     {"mesh", "DIM=N,...", "layout of the ranks, the last varies fastest, such as dp=2,pp=4,tp=8",
      NULL, offsetof(struct args, mesh), 0, HM_OPT_TEXT},
+    {"ops", NULL, "ranges, calls and kernels by name, instead of the report", NULL,
+     offsetof(struct args, ops), 0, HM_OPT_FLAG},
     {"expert", NULL, "every row and every table of the result", NULL, offsetof(struct args, expert),
      0, HM_OPT_FLAG},
     {"strict", NULL, "any problem with a file is an error", NULL, offsetof(struct args, strict), 0,

@@ -42,6 +42,13 @@ static hm_status_t take_kernels(void *ctx, const struct hm_kernel_stat *k)
     return hm_spool_append(c->x.e->more->kernel, &row, 1);
 }
 
+static hm_status_t take_opstat(void *ctx, const struct hm_opstat *s)
+{
+    struct account *c = ctx;
+    struct hm_opstat_row row = {*s, c->worker, 0};
+    return hm_spool_append(c->x.e->more->opstat, &row, 1);
+}
+
 static hm_status_t account_worker(struct hm_engine *e, uint32_t worker, struct hm_rank *r)
 {
     struct account c = {.x = {e, r}, .worker = worker};
@@ -57,6 +64,7 @@ static hm_status_t account_worker(struct hm_engine *e, uint32_t worker, struct h
                                .step_part = take_step,
                                .segment = take_segment,
                                .kernel_stat = take_kernels,
+                               .opstat = e->want_ops ? take_opstat : NULL,
                                .clock_error_ns = e->more->match.error_max_ns};
     struct hm_account *account;
     struct hm_batch b;
@@ -87,10 +95,11 @@ out:
     return s;
 }
 
-static const uint64_t account_kinds =
-    UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY | UINT64_C(1) << HM_EV_MEMSET |
-    UINT64_C(1) << HM_EV_API | UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
-    UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP | UINT64_C(1) << HM_EV_MPI;
+static const uint64_t account_kinds = UINT64_C(1) << HM_EV_KERNEL | UINT64_C(1) << HM_EV_MEMCPY |
+                                      UINT64_C(1) << HM_EV_MEMSET | UINT64_C(1) << HM_EV_API |
+                                      UINT64_C(1) << HM_EV_RANGE | UINT64_C(1) << HM_EV_SYNC |
+                                      UINT64_C(1) << HM_EV_OVERHEAD | UINT64_C(1) << HM_EV_STEP |
+                                      UINT64_C(1) << HM_EV_MPI | UINT64_C(1) << HM_EV_MEMORY;
 
 static hm_status_t account_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
 {

@@ -29,6 +29,7 @@ struct hm_engine {
     struct hm_team *team;
     struct hm_run run;
     uint32_t rank_lo, rank_hi;
+    int want_ops; /* set before account: keep statistics of ranges, calls and kernels by name */
     struct hm_spool *arrival, *annot, *segment, *step;
     struct hm_engine_more *more; /* of phases.c and sweep.c */
     struct hm_span *of_rank, *of_rank_step;

@@ -189,6 +189,19 @@ static hm_status_t judge_kernels(struct hm_engine *e, struct hm_judge *judge)
     return s;
 }
 
+static hm_status_t judge_opstats(struct hm_engine *e, struct hm_judge *judge)
+{
+    uint64_t n_all = hm_spool_count(e->more->opstat);
+    hm_status_t s = HM_OK;
+    for (uint64_t at = 0; at < n_all && s == HM_OK; at++) {
+        struct hm_opstat_row row;
+        s = hm_spool_read(e->more->opstat, at, &row, 1);
+        if (s == HM_OK)
+            s = hm_judge_opstat(judge, row.worker, &row.stat);
+    }
+    return s;
+}
+
 static hm_status_t each_launch(void *engine, hm_launch_visit_t visit, void *ctx)
 {
     struct hm_engine *e = engine;
@@ -248,6 +261,8 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
         s = judge_kernels(e, judge);
     if (s == HM_OK)
         s = hm_judge_links(judge, e->more->link, e->more->n_links);
+    if (s == HM_OK)
+        s = judge_opstats(e, judge);
     for (uint32_t w = 0; w < e->run.n_workers; w++)
         hm_judge_health(judge, w, &e->more->health[w].sum, e->more->health[w].uuid);
     if (s == HM_OK)

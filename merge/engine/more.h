@@ -6,12 +6,17 @@
 #include "analysis/judge.h"
 #include "analysis/match.h"
 #include "analysis/network.h"
+#include "analysis/opstats.h"
 #include "analysis/steps.h"
 #include "engine/engine.h"
 #include "engine/spool.h"
 
 struct hm_kernel_row {
     struct hm_kernel_stat stat;
+    uint32_t worker, pad;
+};
+struct hm_opstat_row {
+    struct hm_opstat stat;
     uint32_t worker, pad;
 };
 struct hm_lone_comm { /* a communicator known by order alone, and one of its workers */
@@ -24,7 +29,7 @@ struct hm_engine_more {
     struct hm_step_window **window; /* [n_workers] */
     size_t *n_windows;
     struct hm_spool *launch, *part; /* matched launches; their parts, in the same order */
-    struct hm_spool *kernel;
+    struct hm_spool *kernel, *opstat;
     struct hm_engine_health {
         struct hm_health_sum sum;
         uint8_t uuid[16];

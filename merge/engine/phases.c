@@ -42,11 +42,14 @@ hm_status_t hm_engine_open(struct hm_team *team, const char *path, struct hm_eng
     struct {
         struct hm_spool **spool;
         size_t bytes;
-    } all[] = {
-        {&e->arrival, sizeof(struct hm_arrival)},        {&e->annot, sizeof(struct hm_annot)},
-        {&e->segment, sizeof(struct hm_segment)},        {&e->step, sizeof(struct hm_step_part)},
-        {&e->more->launch, sizeof(struct hm_launch)},    {&e->more->part, sizeof(struct hm_part)},
-        {&e->more->kernel, sizeof(struct hm_kernel_row)}};
+    } all[] = {{&e->arrival, sizeof(struct hm_arrival)},
+               {&e->annot, sizeof(struct hm_annot)},
+               {&e->segment, sizeof(struct hm_segment)},
+               {&e->step, sizeof(struct hm_step_part)},
+               {&e->more->launch, sizeof(struct hm_launch)},
+               {&e->more->part, sizeof(struct hm_part)},
+               {&e->more->opstat, sizeof(struct hm_opstat_row)},
+               {&e->more->kernel, sizeof(struct hm_kernel_row)}};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all) && s == HM_OK; i++)
         s = hm_spool_create((uint32_t)all[i].bytes, all[i].spool);
     if (s == HM_OK)
@@ -93,6 +96,7 @@ void hm_engine_close(struct hm_engine *e)
         hm_spool_destroy(e->more->launch);
         hm_spool_destroy(e->more->part);
         hm_spool_destroy(e->more->kernel);
+        hm_spool_destroy(e->more->opstat);
         for (uint32_t w = 0; e->more->window && w < e->run.n_workers; w++)
             free(e->more->window[w]);
         free(e->more->window);

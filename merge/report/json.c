@@ -128,12 +128,12 @@ static void verdict(struct hm_json *j, const struct hm_run *run, const struct hm
 }
 
 /* A table as result.def has it. Nanosecond fields keep their names, PPB become decimals. */
-static void table(struct hm_json *j, const char *key, const struct hm_result *r,
-                  enum hm_result_id t)
+static void table_of(struct hm_json *j, const char *key, const struct hm_result *r,
+                     enum hm_result_id t, uint32_t n_rows)
 {
     const struct hm_result_table *d = &hm_result_tables[t];
     hm_json_open(j, key, '[');
-    for (uint32_t i = 0; i < r->n_rows[t]; i++) {
+    for (uint32_t i = 0; i < n_rows; i++) {
         const char *at = row(r, t, i);
         hm_json_open(j, NULL, '{');
         for (uint16_t c = 0; c < d->n_cols; c++, at += 8) {
@@ -181,6 +181,22 @@ static void table(struct hm_json *j, const char *key, const struct hm_result *r,
         hm_json_close(j, '}');
     }
     hm_json_close(j, ']');
+}
+
+static void table(struct hm_json *j, const char *key, const struct hm_result *r,
+                  enum hm_result_id t)
+{
+    table_of(j, key, r, t, r->n_rows[t]);
+}
+
+/* All ranks together, and with --json=full rank by rank. */
+static void opstats(struct hm_json *j, const struct hm_result *r, int full)
+{
+    uint32_t n = 0;
+    const struct hm_out_opstat *s;
+    while ((s = row(r, HM_T_opstat, n)) && (full || HM_IS_NONE(s->rank)))
+        n++;
+    table_of(j, "opstats", r, HM_T_opstat, n);
 }
 
 struct full {
@@ -268,6 +284,7 @@ hm_status_t hm_report_json(const struct hm_run *run, const struct hm_result *r, 
     table(&j, "links", r, HM_T_link);
     table(&j, "ops", r, HM_T_op);
     table(&j, "kernels", r, HM_T_kernel);
+    opstats(&j, r, full);
     table(&j, "hangs", r, HM_T_hang);
     table(&j, "mismatches", r, HM_T_mismatch);
     if (full) {

@@ -39,6 +39,9 @@ const char *hm_report_csv_names(char *buf, size_t cap);
 /** One table as CSV with a header line. HM_E_USAGE for another name. */
 hm_status_t hm_report_csv(const struct hm_run *run, const struct hm_result *result,
                           const char *table, FILE *out);
+/** Ranges, calls and kernels by name, all ranks together; with style->expert rank by rank too. */
+hm_status_t hm_report_ops(const struct hm_result *result, const struct hm_report_style *style,
+                          FILE *out);
 /** The three lines at the end of a job: steps and step time, verdict, next command. `path` is the
  *  run folder as it shall be shown. */
 hm_status_t hm_report_digest(const struct hm_run *run, const struct hm_result *result,
