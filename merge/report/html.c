@@ -51,6 +51,8 @@ void hm_html_text(FILE *out, const char *text)
     }
 }
 
+enum { SHOWN = 200 }; /* rows of a table; all are in the data at the end and in --csv */
+
 static const char style[] =
     "<style>\n"
     ":root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--dim:#57606a;--line:#d0d7de;--card:#f6f8fa;"
@@ -178,7 +180,7 @@ static void top(const struct hm_run *run, const struct hm_result *r, FILE *out)
 
 static void pictures(const struct hm_result *r, FILE *out)
 {
-    enum { SHOWN = 200, MANY = 32 };
+    enum { MANY = 32 };
     struct hm_view v;
     fputs("<h2>What each rank does in a step</h2>\n<p class=\"note\">The latest first. A rank that "
           "holds the others up waits least itself: look for a short red part.</p>\n",
@@ -196,7 +198,7 @@ static void pictures(const struct hm_result *r, FILE *out)
               "that grow from some step on, or single high ones, tell when it began.</p>\n",
               out);
         hm_html_steps(r, out);
-        hm_view_table(r, HM_T_step, &v);
+        hm_view_table(r, HM_T_step, SHOWN, &v);
         table(out, &v, 1);
     }
     fputs("<h2>Where the time goes</h2>\n", out);
@@ -227,9 +229,7 @@ static void rest(const struct hm_run *run, const struct hm_result *r, FILE *out)
         if (t == HM_T_ledger || t == HM_T_op || t == HM_T_kernel || t == HM_T_problem ||
             t == HM_T_step || t == HM_T_none || t == HM_T_finding)
             continue;
-        if (t == HM_T_rank && r->n_rows[t] > 1024)
-            continue;
-        hm_view_table(r, (enum hm_result_id)t, &v);
+        hm_view_table(r, (enum hm_result_id)t, SHOWN, &v);
         table(out, &v, 1);
     }
     /* the same as data; "<" stands in strings alone, where it may be written as an escape */

@@ -219,7 +219,7 @@ static void print_rest(const struct print *p, const struct hm_result *r)
         struct hm_view v;
         if (t == HM_T_ledger || t == HM_T_op || t == HM_T_kernel || t == HM_T_problem)
             continue;
-        hm_view_table(r, (enum hm_result_id)t, &v);
+        hm_view_table(r, (enum hm_result_id)t, 0, &v);
         print_view(p, &v);
     }
 }

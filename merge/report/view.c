@@ -344,18 +344,22 @@ const char *hm_cell_text(const struct hm_result_col *col, const void *at, char b
     }
 }
 
-void hm_view_table(const struct hm_result *r, enum hm_result_id id, struct hm_view *v)
+void hm_view_table(const struct hm_result *r, enum hm_result_id id, uint32_t most,
+                   struct hm_view *v)
 {
     const struct hm_result_table *t = &hm_result_tables[id];
     hm_view_begin(v, t->doc);
     for (uint16_t c = 0; c < t->n_cols; c++)
         hm_view_column(v, t->col[c].key,
                        t->col[c].cell == HM_CELL_STR || t->col[c].cell == HM_CELL_LIST, 0);
-    for (uint32_t i = 0; i < r->n_rows[id]; i++) {
+    for (uint32_t i = 0; i < r->n_rows[id] && (!most || i < most); i++) {
         const char *at = hm_result_row(r, id, i);
         char buf[64];
         hm_view_row(v, 0);
         for (uint16_t c = 0; c < t->n_cols; c++)
             hm_view_cell(v, "%s", hm_cell_text(&t->col[c], at + 8 * c, buf));
     }
+    if (v->n_rows < r->n_rows[id])
+        snprintf(v->note, sizeof(v->note), "%u more: hindmost report --csv %s",
+                 r->n_rows[id] - v->n_rows, t->name);
 }

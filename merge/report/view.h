@@ -41,8 +41,9 @@ void hm_view_lateness(const struct hm_result *r, struct hm_view *v_p);
 void hm_view_ledger(const struct hm_result *r, struct hm_view *v_p);
 void hm_view_ops(const struct hm_result *r, uint32_t most, struct hm_view *v_p);
 void hm_view_kernels(const struct hm_result *r, uint32_t most, struct hm_view *v_p);
-/** A table of the result as it is: keys, raw values as in CSV. */
-void hm_view_table(const struct hm_result *r, enum hm_result_id id, struct hm_view *v_p);
+/** A table of the result as it is: keys, raw values as in CSV; at most `most` rows (0 = all). */
+void hm_view_table(const struct hm_result *r, enum hm_result_id id, uint32_t most,
+                   struct hm_view *v_p);
 
 /** Text of one cell of a result table: integers, decimals, text; "" when unknown. */
 const char *hm_cell_text(const struct hm_result_col *col, const void *at, char buf[64]);
