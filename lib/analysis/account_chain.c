@@ -148,7 +148,18 @@ static void node_of(struct hm_account *a, struct hm_acc_op *o, struct hm_acc_op 
     const struct hm_acc_op *c = hm_acc_op_at(a, o->before);
     if (c && c->type != HM_OP_COMM && c->chain.base != HM_NO_ID && c->chain.node_ns != INT64_MIN) {
         p->node.floor = c->chain.base;
+        p->node.floor_op = c->chain.base_op;
         p->node.floor_ns = hm_min64(c->end_ns, o->start_ns) - c->chain.node_ns;
+        /* one on which no arrival rests is told to nobody: on to what it waited for itself */
+        const struct hm_acc_op *b = hm_acc_op_at(a, p->node.floor_op);
+        for (int i = 0; i < HM_ACC_LOOK_BACK && b && b->type == HM_OP_COMM && b->node.known &&
+                        !b->node.rested && b->node.floor != HM_NO_ID;
+             i++) {
+            p->node.floor = b->node.floor;
+            p->node.floor_op = b->node.floor_op;
+            p->node.floor_ns += b->node.floor_ns;
+            b = hm_acc_op_at(a, p->node.floor_op);
+        }
     }
 }
 
@@ -274,7 +285,9 @@ void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segm
     fill_segment(s, &c);
     s->ready_ns = ready;
     s->before = p ? p->arrival : HM_NO_ID;
-    const struct hm_acc_op *base = hm_acc_op_at(a, c.base_op);
+    struct hm_acc_op *base = hm_acc_op_at(a, c.base_op);
+    if (base && base->type == HM_OP_COMM)
+        base->node.rested = 1;
     if (base && base->type == HM_OP_COMM && base->node.known &&
         base->node.start_ns <= o->start_ns) {
         s->node_ns = base->node.start_ns - c.carry_ns;

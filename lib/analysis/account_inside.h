@@ -31,8 +31,9 @@ struct hm_acc_chain {
 /* The first compute that waited for a collective, and what else it had to wait for. */
 struct hm_acc_node {
     int64_t start_ns, floor_ns;
+    uint64_t floor_op; /* operation of the floor */
     uint32_t floor;
-    int known;
+    uint8_t known, rested; /* rested: an arrival rests on it */
 };
 struct hm_acc_op {
     int64_t start_ns, end_ns, last_ns;

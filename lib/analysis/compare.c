@@ -103,6 +103,7 @@ struct since {
     int64_t room_ns;   /* own work not yet found too much */
     int64_t part_ns[HM_N_C];
     uint32_t n_links;
+    int met; /* the chain has a link that ends there */
 };
 
 static struct since sum_since(const struct hm_judge *j, const struct hm_jpart *p, int64_t from_ns)
@@ -120,8 +121,10 @@ static struct since sum_since(const struct hm_judge *j, const struct hm_jpart *p
         for (int c = 0; c < HM_N_C; c++)
             s.part_ns[c] += q->part_ns[c];
         s.n_links++;
-        if (begin <= from_ns)
+        if (begin <= from_ns) {
+            s.met = begin == from_ns;
             break;
+        }
     }
     return s;
 }
@@ -251,6 +254,13 @@ void hm_compare_locals(struct hm_judge *j, const struct hm_jlaunch *l)
     }
 }
 
+static void take_own(struct hm_judge *j, struct hm_jpart *p)
+{
+    struct since s = sum_since(j, p, j->part[p->common].end_ns);
+    p->own_ns = s.own_ns;
+    p->aside = !s.met;
+}
+
 /* Own work of every member, and what it is too much. */
 void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l)
 {
@@ -271,7 +281,7 @@ void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l)
         if (!all)
             p[k].common = HM_NO_ID;
         else
-            p[k].own_ns = sum_since(j, &p[k], j->part[p[k].common].end_ns).own_ns;
+            take_own(j, &p[k]);
         if (p[k].floor != HM_NO_ID)
             c->v[n_floors++] = p[k].floor_ns;
     }

@@ -42,8 +42,7 @@ enum hm_dim hm_dim_of_name(const char *name)
                 {HM_DIM_DP, {"dp", "ddp", "data", "replicate", "replica"}},
                 {HM_DIM_TP, {"tp", "tensor", "mp"}},
                 {HM_DIM_CP, {"cp", "sp", "context", "sequence", "ulysses"}},
-                {HM_DIM_EP, {"ep", "expert", "moe"}},
-                {HM_DIM_WORLD, {"world"}}};
+                {HM_DIM_EP, {"ep", "expert", "moe"}}};
     for (size_t i = 0; i < sizeof(rule) / sizeof(*rule); i++)
         for (int k = 0; k < 8 && rule[i].word[k]; k++)
             if (has_word(name, rule[i].word[k]))

@@ -22,7 +22,7 @@ struct hm_jpart {
     int64_t excess_ns;                     /* what of local_ns is more than its role does */
     int64_t node_ns, floor_ns;             /* as in hm_segment */
     uint32_t floor;                        /* part */
-    uint8_t has_segment, gate, via_node, pad;
+    uint8_t has_segment, gate, via_node, aside; /* aside: its chain passes the common base by */
 };
 struct hm_jlaunch {
     uint64_t comm, bytes;

@@ -164,10 +164,11 @@ static hm_status_t count_all(struct hm_judge *j)
         const struct hm_jlaunch *l = &j->launch[p->launch];
         if (l->i_step == HM_NO_ID || p->excess_ns <= hm_judge_exit_error(l))
             continue;
-        if (p->base == HM_NO_ID)
+        uint32_t since = p->aside ? p->common : p->base;
+        if (since == HM_NO_ID)
             count_late(j, p);
-        else if (best[p->base] == HM_NO_ID || p->excess_ns > j->part[best[p->base]].excess_ns)
-            best[p->base] = (uint32_t)i;
+        else if (best[since] == HM_NO_ID || p->excess_ns > j->part[best[since]].excess_ns)
+            best[since] = (uint32_t)i;
     }
     for (size_t i = 0; i < j->n_parts; i++)
         if (best[i] != HM_NO_ID)

@@ -78,9 +78,14 @@ static int64_t taken_out(const struct hm_judge *j, const struct replay *r,
     return out + (excess < most ? excess : most);
 }
 
-/* share: what this worker is given of the work taken from others. */
-static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
-                        const struct hm_jpart *p, int64_t share)
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When its own work is done: on its chain. */
+static int64_t ready_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                        const struct hm_jpart *p)
 {
     int64_t push = push_of(j, r, l, p);
     int64_t ready = p->base == HM_NO_ID ? p->ready_ns : r->end[p->base] + p->local_ns;
@@ -90,7 +95,30 @@ static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct
         r->held[l->i_step] = push;
     if (is_mended(r, l, p) && p->excess_ns > 0)
         ready -= p->excess_ns;
-    ready += share - taken_out(j, r, l, p);
+    return ready - taken_out(j, r, l, p);
+}
+
+/* As long after the common base as the median of its role is now, but not before its own base ends
+ * where that comes later. */
+static int64_t mended(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                      const struct hm_jpart *p)
+{
+    const struct hm_jpart *ref = &j->part[p->ref];
+    int64_t t = r->end[p->common] + ready_of(j, r, l, ref) - r->end[ref->common];
+    if (p->base != HM_NO_ID && j->part[p->base].end_ns > j->part[p->common].end_ns)
+        t = t > r->end[p->base] ? t : r->end[p->base];
+    return t;
+}
+
+/* share: what this worker is given of the work taken from others. */
+static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct hm_jlaunch *l,
+                        const struct hm_jpart *p, int64_t share)
+{
+    int64_t ready = ready_of(j, r, l, p);
+    if (is_mended(r, l, p) && p->excess_ns > 0 && p->aside)
+        ready = min64(ready, mended(j, r, l, p)); /* its chain does not know how much earlier the
+                                                     common base ends now */
+    ready += share;
     ready -= (int64_t)((double)p->part_ns[HM_C_COMPUTE] * (1 - scale_of(r, l, p)));
     int64_t before = p->before == HM_NO_ID ? INT64_MIN : r->end[p->before];
     return (before > ready ? before : ready) + p->tail_ns;

@@ -219,7 +219,6 @@ NOT_YET = {
     "u31-limit": "the sentence says that the cause is not known",
     "u31-shared": "the sentence says that the cause is not known",
     "host-crowded": "the sentence says that the cause is not known",
-    "fsdp-slow": "the gain is half of what it is: own lateness behind gathers that run ahead",
     "u11-link": "messages are not compared between sibling pairs: none",
     "e10": "no POP efficiencies yet",
     "e14": "no trends yet",
