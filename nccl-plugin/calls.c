@@ -9,6 +9,7 @@
  */
 #include "calls.h"
 
+#include "calls_inside.h"
 #include "model.h"
 
 #include <dlfcn.h>
@@ -19,6 +20,7 @@ enum { N_GROUPS = 64, MAX_CALLS = 256 };
 struct entry {
     uint64_t serial; /* its slot, 0 none */
     const void *comm;
+    void *stream;
     uint64_t count;
     uint8_t func, dtype, matched;
 };
@@ -41,7 +43,7 @@ void hm_call_wanted(void)
 
 /* ---- NCCL's own functions ---- */
 
-static void *real_function(_Atomic(void *) *cache, const char *name)
+void *hm_call_real(_Atomic(void *) *cache, const char *name)
 {
     void *f = atomic_load_explicit(cache, memory_order_relaxed);
     if (f)
@@ -57,13 +59,24 @@ static void *real_function(_Atomic(void *) *cache, const char *name)
     return f;
 }
 
-static int32_t size_of(const void *comm)
+static int32_t ask(_Atomic(void *) *cache, const char *name, const void *comm, int32_t unknown)
+{
+    int (*get)(const void *, int *);
+    int n = 0;
+    *(void **)&get = hm_call_real(cache, name);
+    return get && comm && !get(comm, &n) ? n : unknown;
+}
+
+int32_t hm_call_size_of(const void *comm)
 {
     static _Atomic(void *) cache;
-    int (*count)(const void *, int *);
-    int n = 0;
-    *(void **)&count = real_function(&cache, "pncclCommCount");
-    return count && comm && !count(comm, &n) && n > 0 ? n : 0;
+    return ask(&cache, "pncclCommCount", comm, 0);
+}
+
+int32_t hm_call_rank_of(const void *comm)
+{
+    static _Atomic(void *) cache;
+    return ask(&cache, "pncclCommUserRank", comm, -1);
 }
 
 /* ---- a call begins ---- */
@@ -82,12 +95,29 @@ static struct group *my_group(void)
     return mine; /* NULL: more threads at once than anybody has; their calls go unrecorded */
 }
 
+/* The call has its identity. */
+static void give(struct group *g, struct entry *e, uint32_t comm, uint32_t def, uint32_t call)
+{
+    e->matched = 1;
+    while (g->first < g->n && g->call[g->first].matched)
+        g->first++;
+    struct hm_op_slot *slot = e->serial ? hm_slot_hold(e->serial) : NULL;
+    if (slot) {
+        slot->comm_slot = comm;
+        slot->call = call;
+        slot->ev.u.op.comm = def;
+        slot->ev.u.op.call = call;
+        hm_op_put(slot, 0);
+    }
+    g->launch_comm = comm;
+    g->n_ops++;
+}
+
 static void begin(uint8_t func, uint64_t count, int dtype, int peer, const void *comm, void *stream)
 {
     struct group *g = my_group();
     uint64_t handle = 0, serial = 0;
     enum hm_nccl_type type;
-    (void)stream;
     if (!g || g->n == MAX_CALLS)
         return;
     struct hm_op_slot *slot = hm_slot_take(HM_NT_COLL_API, HM_EV_NCCL_CALL, 0, &handle);
@@ -103,12 +133,22 @@ static void begin(uint8_t func, uint64_t count, int dtype, int peer, const void 
                                           .peer = peer};
         hm_op_put(slot, 0);
     }
-    g->call[g->n++] =
-        (struct entry){.serial = serial, .comm = comm, .count = count, .func = func, .dtype = code};
+    struct entry *e = &g->call[g->n++];
+    *e = (struct entry){.serial = serial,
+                        .comm = comm,
+                        .stream = stream,
+                        .count = count,
+                        .func = func,
+                        .dtype = code};
+    uint32_t index = hm_call_comm_of(comm);
+    int p2p = func == HM_NCCL_SEND || func == HM_NCCL_RECV;
+    if (index == HM_NO_ID || !count || (p2p && peer == hm_comm[index].crank))
+        return;
+    give(g, e, index, hm_comm_def(index), hm_comm_next_call(index, p2p)); /* nobody else will */
 }
 
 /* The outermost call is about to go to NCCL: kernels are launched inside. */
-static void launch_begins(void *stream)
+static void launch_begins(void)
 {
     struct group *g = mine;
     enum hm_nccl_type type;
@@ -124,7 +164,7 @@ static void launch_begins(void *stream)
     hm_handle_unpack(handle, &type, &g->launch_serial);
     g->launch = hm_launch_next();
     slot->launch = g->launch;
-    slot->ev.u.launch = (struct hm_ev_launch){.stream_ptr = (uint64_t)(uintptr_t)stream,
+    slot->ev.u.launch = (struct hm_ev_launch){.stream_ptr = (uint64_t)(uintptr_t)g->call[0].stream,
                                               .comm = HM_NO_ID,
                                               .launch = g->launch,
                                               .group = HM_NO_ID};
@@ -157,19 +197,7 @@ int hm_call_match(const struct hm_nccl_desc *d, uint8_t func, uint32_t comm, uin
         }
     if (!e)
         return 0;
-    e->matched = 1;
-    while (g->first < g->n && g->call[g->first].matched)
-        g->first++;
-    struct hm_op_slot *slot = e->serial ? hm_slot_hold(e->serial) : NULL;
-    if (slot) {
-        slot->comm_slot = comm;
-        slot->call = call;
-        slot->ev.u.op.comm = def;
-        slot->ev.u.op.call = call;
-        hm_op_put(slot, 0);
-    }
-    g->launch_comm = comm;
-    g->n_ops++;
+    give(g, e, comm, def, call);
     *match_p = (struct hm_call_match){
         .count = e->count, .launch = g->launch, .aux = HM_NCCL_AUX(e->func, e->dtype)};
     return 1;
@@ -177,7 +205,7 @@ int hm_call_match(const struct hm_nccl_desc *d, uint8_t func, uint32_t comm, uin
 
 int32_t hm_call_n_ranks(void)
 {
-    return mine && mine->first < mine->n ? size_of(mine->call[mine->first].comm) : 0;
+    return mine && mine->first < mine->n ? hm_call_size_of(mine->call[mine->first].comm) : 0;
 }
 
 /* ---- and ends ---- */
@@ -250,14 +278,14 @@ enum { NCCL_SYSTEM_ERROR = 2 }; /* no NCCL in the process: what else could be sa
     {                                                                          \
         static _Atomic(void *) cache;                                          \
         int(*real) DECL;                                                       \
-        *(void **)&real = real_function(&cache, "pnccl" #name);                \
+        *(void **)&real = hm_call_real(&cache, "pnccl" #name);                 \
         if (!real)                                                             \
             return NCCL_SYSTEM_ERROR;                                          \
         if (inside || !recording())                                            \
             return real ARGS;                                                  \
         begin(func_code, count, dtype, peer, comm, stream);                    \
         if (depth == 0)                                                        \
-            launch_begins(stream);                                             \
+            launch_begins();                                                   \
         depth++;                                                               \
         inside = 1;                                                            \
         int rc = real ARGS;                                                    \
@@ -301,7 +329,7 @@ int ncclGroupStart(void)
 {
     static _Atomic(void *) cache;
     int (*real)(void);
-    *(void **)&real = real_function(&cache, "pncclGroupStart");
+    *(void **)&real = hm_call_real(&cache, "pncclGroupStart");
     if (!real)
         return NCCL_SYSTEM_ERROR;
     depth += !inside; /* counted always: recording may begin inside a group */
@@ -312,13 +340,13 @@ int ncclGroupEnd(void)
 {
     static _Atomic(void *) cache;
     int (*real)(void);
-    *(void **)&real = real_function(&cache, "pncclGroupEnd");
+    *(void **)&real = hm_call_real(&cache, "pncclGroupEnd");
     if (!real)
         return NCCL_SYSTEM_ERROR;
     if (inside)
         return real();
     if (depth == 1)
-        launch_begins(NULL);
+        launch_begins();
     inside = 1;
     int rc = real();
     inside = 0;

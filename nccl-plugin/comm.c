@@ -185,7 +185,8 @@ uint64_t hm_nccl_init(const struct hm_nccl_init *init, int *mask_p)
     c->n_ranks = init->n_ranks;
     c->interface = init->interface;
     c->device = current_device();
-    uint32_t def = init->interface < 4 ? HM_NO_ID : define(i, init->name, init->n_nodes, i);
+    uint32_t def =
+        init->hash == 0 && init->interface < 4 ? HM_NO_ID : define(i, init->name, init->n_nodes, i);
     atomic_store_explicit(&c->def, def, memory_order_release);
     hm.view.comm[i].comm = def;
     hm.view.comm[i].launch = HM_NO_ID;

@@ -40,7 +40,7 @@ setup() {
     run bash -c "nm -D '$real' | grep -c ' H5'"
     [ "$output" = 0 ]
     nm -D --defined-only "$real" | awk '{print $3}' |
-        grep -v -E '^(hindmost_api_1|InitializeInjection(Nvtx2)?|P?MPI_[A-Z][a-z_]+|ncclProfiler_v[0-9]+|nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupStart|GroupEnd))$' \
+        grep -v -E '^(hindmost_api_1|InitializeInjection(Nvtx2)?|P?MPI_[A-Z][a-z_]+|ncclProfiler_v[0-9]+|nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|Send|Recv|GroupStart|GroupEnd|Comm(InitRank|InitRankConfig|Split|Destroy|Abort)))$' \
             >"$BATS_TEST_TMPDIR/foreign" || true
     cat "$BATS_TEST_TMPDIR/foreign"
     [ ! -s "$BATS_TEST_TMPDIR/foreign" ]

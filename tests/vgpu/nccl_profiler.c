@@ -38,9 +38,9 @@ static void *member(int at)
 
 int nccl_profiler_native(void)
 {
-    static const int first[] = {0, 0, 22400, 22600, 22700, 22800, 22900, 23100};
+    static const int first[] = {0, 22300, 22400, 22600, 22700, 22800, 22900, 23100};
     int v = 7;
-    while (v > 1 && nccl_release() < first[v])
+    while (v > 0 && nccl_release() < first[v]) /* 0: before 2.23, none */
         v--;
     return v;
 }
@@ -135,6 +135,8 @@ static int call_init(ncclComm_t c)
 
 void nccl_profiler_init(ncclComm_t c)
 {
+    if (!nccl_profiler_native())
+        return;
     pthread_mutex_lock(&lock);
     if (!ops && !gave_up)
         load();
