@@ -46,10 +46,12 @@ static void paragraph(const struct print *p, const char *label, const char *text
 {
     size_t room = p->columns - indent;
     char *line = safe(text), *s = line;
+    if (!line)
+        return;
     ink(p, "1");
     fprintf(p->out, "%-*s", (int)indent, label);
     ink(p, "0");
-    while (s) {
+    for (;;) {
         size_t n = strlen(s);
         if (n > room) {
             n = room;

@@ -276,9 +276,8 @@ void hm_view_ops(const struct hm_result *r, uint32_t most, struct hm_view *v)
         cell_ms(v, o->core_p50_ns, 1e6, 3);
         cell_ms(v, o->busbw_bps, 1e9, 2);
     }
-    if (n)
-        snprintf(v->note, sizeof(v->note),
-                 v->n_rows < n ? "%u more: hindmost report --csv ops" : "", n - v->n_rows);
+    if (v->n_rows < n)
+        snprintf(v->note, sizeof(v->note), "%u more: hindmost report --csv ops", n - v->n_rows);
 }
 
 void hm_view_kernels(const struct hm_result *r, uint32_t most, struct hm_view *v)
