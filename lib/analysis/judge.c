@@ -319,12 +319,15 @@ hm_status_t hm_judge_steps(struct hm_judge *j, const struct hm_step_part *p, con
         if (fresh) {
             if (!reserve((void **)&j->step, &j->cap_steps, j->n_steps + 1, sizeof(*j->step)))
                 return hm_fail(HM_E_NOMEM, "judge", "out of memory");
-            j->step[j->n_steps++] = (struct hm_jstep){.step = p[i].step, .last_worker = HM_NO_ID};
+            j->step[j->n_steps++] = (struct hm_jstep){
+                .step = p[i].step, .last_worker = HM_NO_ID, .t0_ns = INT64_MAX, .t1_ns = INT64_MIN};
         }
         struct hm_jstep *s = &j->step[j->n_steps - 1];
         s->left_out |= (flags & (HM_STEP_WARMUP | HM_STEP_OWN_FLUSH | HM_STEP_PARTIAL)) != 0;
         s->watched |= (flags & HM_STEP_OBSERVED) != 0;
         s->n++;
+        s->t0_ns = p[i].t0_ns < s->t0_ns ? p[i].t0_ns : s->t0_ns;
+        s->t1_ns = p[i].t1_ns > s->t1_ns ? p[i].t1_ns : s->t1_ns;
         s->time_ns += p[i].t1_ns - p[i].t0_ns;
         s->compute_ns += p[i].compute_ns;
         s->exposed_ns += p[i].comm_ns - p[i].overlap_ns;
@@ -426,6 +429,10 @@ hm_status_t hm_judge_result(struct hm_judge *j, struct hm_result *result_p)
         st = hm_judge_stuck(j, result_p);
     if (st == HM_OK && !result_p->n_rows[HM_T_finding]) /* a stuck run has no other culprit */
         st = hm_judge_verdict(j, result_p);
+    if (st == HM_OK)
+        st = hm_judge_pop(j, result_p);
+    if (st == HM_OK)
+        st = hm_judge_trends(j, result_p);
     if (st == HM_OK)
         st = hm_judge_tables(j, result_p);
     if (st == HM_OK)

@@ -55,6 +55,7 @@ struct hm_jworker {
 };
 struct hm_jstep {
     int64_t time_ns, compute_ns, exposed_ns, stall_ns, end_ns, input_ns, late_ns;
+    int64_t t0_ns, t1_ns; /* of all workers */
     uint32_t step, n, last_worker;
     uint8_t left_out, watched, pad[2];
 };
@@ -89,7 +90,7 @@ struct hm_judge {
     int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
-    uint32_t clock_suspect, n_sync;
+    uint32_t clock_suspect, n_sync, replay_holds;
     struct hm_roles roles;
     struct hm_comm_use *use; /* [n_uses] communicators by key */
     uint32_t n_uses, n_own_members, **own_members;
@@ -166,6 +167,9 @@ hm_status_t hm_judge_stuck(struct hm_judge *j, struct hm_result *result);
 /** "AllReduce"; func below HM_NCCL_N_FUNCS. */
 const char *hm_nccl_func_name(unsigned func);
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
+/** Tables pop and trend. After the verdict. */
+hm_status_t hm_judge_pop(const struct hm_judge *j, struct hm_result *result);
+hm_status_t hm_judge_trends(const struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 /** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */
 char *hm_judge_uuid(const struct hm_judge *j, uint32_t worker);

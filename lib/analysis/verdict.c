@@ -73,6 +73,7 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct h
         return hm_words_none(j, r, "undecided", -1,
                              hm_text("cannot say: the replay misses the measured time by %.1f %%",
                                      100 * fabs(hm_judge_frac(j, base))));
+    j->replay_holds = 1;
     find_steady(j, s);
     double detectable = hm_search_detectable(j, s, s->loss);
     hm_status_t st = hm_search_subjects(j, r, s);

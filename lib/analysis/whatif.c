@@ -172,7 +172,7 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             int64_t rest = p[k].end_ns - l->last_ns;
             if (r->what->comm_scale > 0 && r->what->comm == l->comm && l->i_step != HM_NO_ID)
                 rest = (int64_t)((double)rest * r->what->comm_scale);
-            r->end[me] = last + (r->what->no_transfer ? 0 : rest);
+            r->end[me] = last + (r->what->no_transfer && l->i_step != HM_NO_ID ? 0 : rest);
             continue;
         }
         /* a sender whose kernel lasted until its receiver came waited for it too */
@@ -185,7 +185,7 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             was = s0 > was ? s0 : was;
             is = s1 > is ? s1 : is;
         }
-        r->end[me] = is + (r->what->no_transfer ? 0 : p[k].end_ns - was);
+        r->end[me] = is + (r->what->no_transfer && l->i_step != HM_NO_ID ? 0 : p[k].end_ns - was);
     }
 }
 

@@ -220,8 +220,6 @@ NOT_YET = {
     "u31-shared": "the sentence says that the cause is not known",
     "host-crowded": "the sentence says that the cause is not known",
     "u11-link": "messages are not compared between sibling pairs: none",
-    "e10": "no POP efficiencies yet",
-    "e14": "no trends yet",
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
