@@ -84,6 +84,12 @@ static int new_memory(uint64_t bytes)
     int fd = (int)syscall(SYS_memfd_create, "hindmost-pool", CLOEXEC | ALLOW_SEALING);
     if (fd < 0)
         return -1;
+    if (fd < 3) { /* of a program with closed streams, which may still write to them */
+        int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        close(fd);
+        if ((fd = high) < 0)
+            return -1;
+    }
     if (ftruncate(fd, (off_t)bytes)) {
         close(fd);
         return -1;

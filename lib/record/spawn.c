@@ -190,6 +190,18 @@ hm_status_t hm_spawn_writer(void)
     /* the life line: we hold the write end, exec and the end of the process close it */
     if (pipe2(line, O_CLOEXEC))
         return HM_E_SYS;
+    for (int i = 0; i < 2; i++) {
+        if (line[i] >= 3) /* else the streams are closed, and the program may write to them */
+            continue;
+        int high = fcntl(line[i], F_DUPFD_CLOEXEC, 3);
+        close(line[i]);
+        line[i] = high;
+    }
+    if (line[0] < 0 || line[1] < 0) {
+        close(line[0]);
+        close(line[1]);
+        return HM_E_SYS;
+    }
     char *const argv[] = {path, NULL};
     struct hm_spawn what = {
         .path = path, .argv = argv, .envp = hm_spawn_env(), .fd = {hm_self.pool_fd, line[0]}};

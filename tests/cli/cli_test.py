@@ -63,7 +63,7 @@ class Cli(unittest.TestCase):
                 self.assertIn("usage: hindmost " + m.group(1), done.stdout)
 
     def test_not_built_yet_says_so(self):
-        for command in ("doctor", "clockd", "watch"):
+        for command in ("clockd", "watch"):
             self.assert_one_line(hm(command), 69, "not built yet")
 
     def test_no_such_run(self):

@@ -11,11 +11,13 @@
  * HOW closeall: closes all descriptors above 2, as daemons do, marks N more and returns.
  * HOW daemon: threads that nobody waits for mark until the process is gone.
  * HOW vforkexec, system: starts other programs in the midst of it.
+ * HOW streams: exits with 3 when its descriptors 0 to 2 are as closed as they were.
  * HOW until FILE: after the N steps goes on, one each 5 ms, until FILE is there.
  * HOW stuck FILE: after the N steps begins two ranges and does nothing until FILE is there.
  */
 #include "hindmost/hindmost.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -120,6 +122,8 @@ int main(int argc, char **argv)
     }
     if (!strcmp(how, "exit"))
         exit(3);
+    if (!strcmp(how, "streams"))
+        exit(fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0 ? 3 : 4);
     if (!strcmp(how, "_exit"))
         _exit(4);
     if (!strcmp(how, "kill"))
