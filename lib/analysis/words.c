@@ -13,44 +13,77 @@ int64_t hm_ppb(double f)
     return (int64_t)llround(f * 1e9);
 }
 
+/* Every cause that a finding may have: what is said of one, of many, and what to do about it. */
+struct cause_word {
+    const char *cause, *one, *many, *next;
+};
+static const struct cause_word words[] = {
+    {"slow_gpu", "its GPU is slow", "their GPUs are slow", NULL},
+    {"gpu_config", "its GPU is held down by its settings", "their GPUs are held down by settings",
+     NULL},
+    {"gpu_shared", "another process computes on its GPU", "other processes compute on their GPUs",
+     NULL},
+    {"more_work", "it has more work", "they have more work",
+     "compare batch sizes, sequence lengths and tokens of the ranks"},
+    {"input", "its input comes late", "their input comes late",
+     "look at the data loader: workers, storage, decoding"},
+    {"checkpoint", "it writes a checkpoint", "they write a checkpoint",
+     "write checkpoints beside the training, or from every rank a share"},
+    {"observer", "a profiler holds it up", "a profiler holds them up",
+     "measure without the other profiler"},
+    {"host_cpu", "its host launches late", "their hosts launch late",
+     "look at the host: CPU binding, other processes, Python between the launches"},
+    {"host_blocked", "its host is blocked", "their hosts are blocked",
+     "look at what blocks the host: the calls named above"},
+    {"host_descheduled", "its host thread waits for a CPU", "their host threads wait for a CPU",
+     "give the ranks CPUs of their own: binding, fewer threads, the container's CPU limit"},
+    {"allocator", "it allocates and frees device memory", "they allocate and free device memory",
+     "reuse memory: a caching allocator, a smaller batch, expandable segments"},
+    {"sync", "its host waits for the GPU before it launches on",
+     "their hosts wait for the GPU before they launch on",
+     "remove synchronisations from the step: .item(), prints, blocking copies"},
+    {"queue", "its work is launched but starts late", "their work is launched but starts late",
+     "look for events and streams that the work waits for"},
+    {"launch_serialised", "one thread launches for several devices",
+     "one thread launches for several devices", "one process, or one thread, for each GPU"},
+    {"module_load", "it loads code", "they load code",
+     "load code before the first step (CUDA_MODULE_LOADING=EAGER, a warm-up)"},
+    {"network", "its network is slow", "their network is slow",
+     "look at network cards, cables and switch ports"},
+    {"mixed", "several causes", "several causes", NULL}};
+
+static const struct cause_word *word_of(const char *cause)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (cause && !strcmp(words[i].cause, cause))
+            return &words[i];
+    return NULL;
+}
+
 static const char *cause_words(const char *cause, int many)
 {
-    static const char *const word[][3] = {
-        {"slow_gpu", "its GPU is slow", "their GPUs are slow"},
-        {"more_work", "it has more work", "they have more work"},
-        {"input", "its input comes late", "their input comes late"},
-        {"checkpoint", "it writes a checkpoint", "they write a checkpoint"},
-        {"observer", "a profiler holds it up", "a profiler holds them up"},
-        {"host_cpu", "its host launches late", "their hosts launch late"},
-        {"host_blocked", "its host is blocked", "their hosts are blocked"},
-        {"queue", "its work is launched but starts late", "their work is launched but starts late"},
-        {"launch_serialised", "one thread launches for several devices",
-         "one thread launches for several devices"},
-        {"module_load", "it loads code", "they load code"},
-        {"mixed", "several causes", "several causes"}};
-    for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
-        if (cause && !strcmp(word[i][0], cause))
-            return word[i][many ? 2 : 1];
-    return "the cause is not known";
+    const struct cause_word *w = word_of(cause);
+    return !w ? "the cause is not known" : many ? w->many : w->one;
 }
 
 static void next_steps(struct hm_out_finding *f, const struct hm_judge *j, uint32_t w)
 {
-    const char *c = f->cause ? f->cause : "";
+    const struct cause_word *word = word_of(f->cause);
     uint32_t device = j->in.run->worker[w].device;
-    if (!strcmp(c, "slow_gpu"))
-        hm_list_add(&f->next, "nvidia-smi -i %u -q -d CLOCK,PERFORMANCE,TEMPERATURE   on %s",
-                    device == HM_NO_ID ? 0 : device, hm_judge_host(j, w));
-    else if (!strcmp(c, "more_work"))
-        hm_list_add(&f->next, "compare batch sizes, sequence lengths and tokens of the ranks");
-    else if (!strcmp(c, "input"))
-        hm_list_add(&f->next, "look at the data loader of rank %u: workers, storage, decoding",
-                    j->in.run->worker[w].rank);
-    else if (!strcmp(c, "checkpoint"))
-        hm_list_add(&f->next, "write checkpoints beside the training, or from every rank a share");
-    else if (!strncmp(c, "host", 4))
-        hm_list_add(&f->next, "look at the host of rank %u: CPU binding, other processes, Python",
-                    j->in.run->worker[w].rank);
+    char *uuid = hm_judge_uuid(j, w);
+    const char *host = hm_judge_host(j, w);
+    if (word && !word->next && strstr(word->cause, "gpu")) {
+        const char *what =
+            !strcmp(word->cause, "gpu_shared") ? "PIDS,UTILIZATION" : "CLOCK,PERFORMANCE,POWER";
+        if (uuid) /* numbers of devices differ between a job and its host */
+            hm_list_add(&f->next, "nvidia-smi -i %s -q -d %s   on %s", uuid, what, host);
+        else
+            hm_list_add(&f->next, "nvidia-smi -i %u -q -d %s   on %s",
+                        device == HM_NO_ID ? 0 : device, what, host);
+    } else if (word && word->next) {
+        hm_list_add(&f->next, "%s (rank %u, %s)", word->next, j->in.run->worker[w].rank, host);
+    }
+    free(uuid);
     hm_list_add(&f->next, "hindmost merge -o trace.json   shows the steps on one timeline");
 }
 

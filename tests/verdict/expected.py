@@ -214,11 +214,6 @@ TABLE = {
 }
 
 NOT_YET = {
-    "u8": "the sentence says that the cause is not known",
-    "u22": "the sentence says that the cause is not known",
-    "u31-limit": "the sentence says that the cause is not known",
-    "u31-shared": "the sentence says that the cause is not known",
-    "host-crowded": "the sentence says that the cause is not known",
     "u11-link": "messages are not compared between sibling pairs: none",
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
