@@ -88,11 +88,15 @@ P
     command -v mpirun >/dev/null || skip "no mpirun"
     mpirun --version | grep -q 'Open MPI' || skip "only Open MPI's launcher is looked at"
     root=; [ "$(id -u)" -eq 0 ] && root=--allow-run-as-root
-    look='cat /proc/$PPID/maps; ls /proc/$PPID/fd /proc/$PPID/task | wc -l >&2'
+    # the most of some looks: descriptors of the launcher come and go while its child starts
+    look='cat /proc/$PPID/maps; m=0; for i in 1 2 3 4 5 6 7 8 9 10; do
+        n=$(ls /proc/$PPID/fd /proc/$PPID/task | wc -l); [ "$n" -le "$m" ] || m=$n; sleep 0.1
+        done; echo "$m" >&2'
     mpirun $root -np 1 sh -c "$look" 2>n_without | names | grep -v -e deleted -e vader -e /ompi >without
     LD_PRELOAD=$lib mpirun $root -np 1 sh -c "$look" 2>n_with | names |
         grep -v -e deleted -e vader -e /ompi >with
-    cmp n_without n_with
+    # one of its many may still have been missed; a thread and a descriptor of ours would be two
+    [ "$(cat n_with)" -le $(($(cat n_without) + 1)) ]
     run diff without with
     [ "$(echo "$output" | grep '^[<>]' | grep -vc hindmost)" -eq 0 ]
     grep -q "$real" with

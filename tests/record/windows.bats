@@ -180,6 +180,23 @@ stuck here|32769" ]
     [ "$(rows /step /mark /range /counter | awk '{ n += $2 } END { print n }')" -eq $((500000 - lost)) ]
 }
 
+@test "kernels belong to the window of their launch, though the GPU lags whole steps behind" {
+    train=$HM_BUILD/examples/ddp-train
+    [ -x "$train" ] || skip "no example in this build"
+    n=()
+    for steps in 3..5 6..8 3..8; do
+        rm -rf run
+        HINDMOST_STEPS=$steps "$hm" run --preload -- "$train" --steps 12 >/dev/null 2>&1
+        n+=("$(count /kernel)")
+        # the call of each kernel is there, and nothing but those
+        [ "$($py "$BATS_TEST_DIRNAME/correlated.py" run/rank-00000.h5)" = "0 kernels without a call" ]
+    done
+    # the three windows were different runs of the same program
+    [ "${n[0]}" -gt 0 ]
+    [ "${n[0]}" -eq "${n[1]}" ]
+    [ $((n[0] + n[1])) -eq "${n[2]}" ]
+}
+
 @test "ctl: nothing to control, nonsense" {
     run "$hm" ctl stop nowhere
     [ "$status" -eq 66 ]
