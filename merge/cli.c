@@ -15,15 +15,12 @@
 
 extern const struct hm_command hm_cmd_run, hm_cmd_env, hm_cmd_config, hm_cmd_doctor, hm_cmd_ctl,
     hm_cmd_clockd, hm_cmd_report, hm_cmd_merge, hm_cmd_info, hm_cmd_diff, hm_cmd_import,
-    hm_cmd_demo, hm_cmd_watch;
+    hm_cmd_demo, hm_cmd_watch, hm_cmd_why;
 
-const struct hm_command *const hm_commands[] = {&hm_cmd_run,    &hm_cmd_report,
-                                                &hm_cmd_merge,  &hm_cmd_info,
-                                                &hm_cmd_import, &hm_cmd_demo,
-                                                &hm_cmd_env,    &hm_cmd_config,
-                                                &hm_cmd_doctor, &hm_cmd_diff,
-                                                &hm_cmd_ctl,    &hm_cmd_clockd,
-                                                &hm_cmd_watch,  NULL};
+const struct hm_command *const hm_commands[] = {
+    &hm_cmd_run,    &hm_cmd_report, &hm_cmd_why,    &hm_cmd_merge,  &hm_cmd_info,
+    &hm_cmd_import, &hm_cmd_demo,   &hm_cmd_env,    &hm_cmd_config, &hm_cmd_doctor,
+    &hm_cmd_diff,   &hm_cmd_ctl,    &hm_cmd_clockd, &hm_cmd_watch,  NULL};
 
 static int wanted_exit;
 

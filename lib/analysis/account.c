@@ -168,6 +168,8 @@ static hm_status_t op_add(struct hm_account *a, struct hm_acc_op *o, uint32_t st
     if (w) {
         hm_acc_segment_of(a, o, &w->s);
         w->done = 1;
+        if (a->in.link && o->arrival == a->in.explain)
+            hm_acc_explain(a, o);
     } else if (o->type != HM_OP_COMM) {
         hm_acc_chain_of(a, o);
     }

@@ -7,6 +7,7 @@
 #define HM_ANALYSIS_ACCOUNT_H
 
 #include "analysis/rows.h"
+#include "analysis/why.h"
 #include "core/status.h"
 
 /** One analysed step of one worker, half open. */
@@ -40,6 +41,10 @@ struct hm_account_in {
     hm_status_t (*kernel_stat)(void *ctx, const struct hm_kernel_stat *k);
     /** Receives, at the end, one row per name (opstats.h). NULL = they are not kept. */
     hm_status_t (*opstat)(void *ctx, const struct hm_opstat *s);
+    /** Receives the gate chain of arrival `explain` stretch by stretch, in order of time; they lie
+     *  end to end and sum to start - carry of its segment. NULL = not asked. */
+    void (*link)(void *ctx, const struct hm_link *link);
+    uint32_t explain;
     int64_t clock_error_ns; /* of the run, for rule 3's tolerance */
 };
 struct hm_account;

@@ -6,6 +6,7 @@
  */
 #include "analysis/account_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SYNC_NS = 50000 /* a host wait returns this long after the operation it waited for */ };
@@ -133,6 +134,7 @@ static struct hm_acc_chain chain_host(struct hm_account *a, struct hm_acc_op *o,
     }
     struct hm_acc_chain c = chain_through(through, through->end_ns);
     o->gate = through->id;
+    o->gate_ns = through->end_ns;
     charge_host(a, &c, o, through->end_ns, h);
     return c;
 }
@@ -184,6 +186,7 @@ void hm_acc_chain_of(struct hm_account *a, struct hm_acc_op *o)
     } else {
         o->chain = chain_through(p, until);
         o->gate = p->id;
+        o->gate_ns = until;
         o->chain.part[HM_C_QUEUE] += o->start_ns - until;
     }
     if (p->type == HM_OP_COMM && o->chain.base_op == p->id && o->type == HM_OP_COMPUTE)
@@ -191,8 +194,12 @@ void hm_acc_chain_of(struct hm_account *a, struct hm_acc_op *o)
 }
 
 /* The collective before an arrival on its stream, [t0, t1): waiting, then transfer. */
-static void charge_comm(struct hm_acc_chain *c, const struct hm_acc_op *p, int64_t t0, int64_t t1)
+static void charge_comm(struct hm_acc_chain *c, struct hm_acc_op *o, const struct hm_acc_op *p,
+                        int64_t t0, int64_t t1)
 {
+    o->comm0_ns = t0;
+    o->comm1_ns = t1;
+    o->comm_last_ns = p->last_ns;
     int64_t wait = hm_max64(0, hm_min64(p->last_ns, t1) - t0);
     c->part[HM_C_WAIT] += wait;
     c->part[HM_C_TRANSFER] += t1 - t0 - wait;
@@ -248,12 +255,14 @@ void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segm
         ready = hm_max64(tq, h);
         int64_t done = tq; /* charged up to here */
         o->gate = q->id;
+        o->gate_ns = tq;
         if (h > tq && h > tp) {
             if (tp > tq) { /* the collective before it, then the host */
                 c = chain_through(q, tq);
-                charge_comm(&c, p, tq, tp);
+                charge_comm(&c, o, p, tq, tp);
                 charge_host(a, &c, o, tp, h);
             } else {
+                o->gate_ns = q->end_ns <= h ? o->gate_ns : h;
                 c = q->end_ns <= h ? chain_host(a, o, q, h) : chain_through(q, h);
             }
             done = h;
@@ -264,13 +273,14 @@ void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segm
                 done = h;
             }
             if (tp > done) {
-                charge_comm(&c, p, done, tp);
+                charge_comm(&c, o, p, done, tp);
                 done = tp;
             }
         }
         c.part[HM_C_QUEUE] += o->start_ns - done;
     } else if (p) {
         o->gate = p->id;
+        o->gate_ns = tp;
         c = h > p->end_ns ? chain_host(a, o, p, h) : chain_through(p, tp);
         ready = hm_max64(tp, h);
         c.part[HM_C_QUEUE] += o->start_ns - ready;
@@ -300,4 +310,103 @@ void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segm
               : h == gate && h > tq && h > tp        ? HM_GATE_HOST
               : tp == gate && tp > tq                ? HM_GATE_COMM
                                                      : HM_GATE_DEVICE;
+}
+
+/* --- a chain in single stretches ----------------------------------------------------------------
+ */
+
+static void give(struct hm_account *a, int64_t t0, int64_t t1, unsigned part, uint32_t name)
+{
+    struct hm_link l = {t0, t1, name, (uint8_t)part};
+    if (t1 > t0)
+        a->in.link(a->in.ctx, &l);
+}
+
+enum { CUTS = 1024 };
+struct cut { /* pieces of a host gap: named after the gap is cut, both use the host's scratch */
+    uint32_t n;
+    struct hm_link v[CUTS];
+};
+
+static void keep_cut(void *ctx, int64_t t0, int64_t t1, unsigned cls)
+{
+    struct cut *c = ctx;
+    if (c->n == CUTS)
+        c->v[CUTS - 1].t1_ns = t1; /* too many: the last one stands for the rest */
+    else
+        c->v[c->n++] = (struct hm_link){t0, t1, cls, part_of_host[cls]};
+}
+
+static void give_host(struct hm_account *a, const struct hm_acc_op *o)
+{
+    static _Thread_local struct cut c;
+    c.n = 0;
+    hm_host_cut(a->host, o->thread, o->host0_ns, o->host1_ns, keep_cut, &c);
+    for (uint32_t i = 0; i < c.n; i++) {
+        const struct hm_link *l = &c.v[i];
+        int64_t ns[HM_HOST_N] = {0};
+        struct hm_host_top top = {0, HM_NO_ID, HM_HOST_OTHER};
+        hm_host_charge(a->host, o->thread, l->t0_ns, l->t1_ns, ns, &top);
+        give(a, l->t0_ns, l->t1_ns, l->part, top.cls == l->name ? top.name : HM_NO_ID);
+    }
+}
+
+/* From the gate of `o` to its start: host and the collective before it where they lie, queue in
+ * between. */
+static void give_gap(struct hm_account *a, const struct hm_acc_op *o, int64_t from)
+{
+    int64_t t = from;
+    for (int k = 0; k < 2; k++) { /* whichever comes first */
+        int host = o->host1_ns > o->host0_ns && o->host0_ns >= t &&
+                   (o->comm1_ns <= o->comm0_ns || o->comm0_ns < t || o->host0_ns <= o->comm0_ns);
+        int comm = !host && o->comm1_ns > o->comm0_ns && o->comm0_ns >= t;
+        if (host) {
+            give(a, t, o->host0_ns, HM_C_QUEUE, HM_NO_ID);
+            give_host(a, o);
+            t = o->host1_ns;
+        } else if (comm) {
+            int64_t last = hm_max64(o->comm0_ns, hm_min64(o->comm_last_ns, o->comm1_ns));
+            give(a, t, o->comm0_ns, HM_C_QUEUE, HM_NO_ID);
+            give(a, o->comm0_ns, last, HM_C_WAIT, HM_NO_ID);
+            give(a, last, o->comm1_ns, HM_C_TRANSFER, HM_NO_ID);
+            t = o->comm1_ns;
+        }
+    }
+    give(a, t, o->start_ns, HM_C_QUEUE, HM_NO_ID);
+}
+
+void hm_acc_explain(struct hm_account *a, const struct hm_acc_op *arrival)
+{
+    /* back to the base: the operations on the way, the latest first */
+    uint64_t *way = malloc(HM_ACC_OPS * sizeof(*way));
+    size_t n = 0;
+    const struct hm_acc_op *o = arrival;
+    if (!way)
+        return;
+    for (; n < HM_ACC_OPS && o->gate != HM_ACC_NO_OP; n++) {
+        const struct hm_acc_op *g = hm_acc_op_at(a, o->gate);
+        if (!g || g->type == HM_OP_COMM)
+            break;
+        way[n] = o->gate;
+        o = g;
+    }
+    int64_t carry = arrival->gate == HM_ACC_NO_OP && arrival->host1_ns > arrival->host0_ns
+                        ? arrival->host0_ns
+                    : arrival->gate == HM_ACC_NO_OP ? arrival->start_ns
+                    : o->gate == HM_ACC_NO_OP       ? o->start_ns
+                                                    : o->gate_ns;
+    if (o->gate != HM_ACC_NO_OP && !hm_acc_op_at(a, o->gate)) {
+        give(a, o->chain.carry_ns, o->start_ns, HM_N_C, HM_NO_ID); /* forgotten */
+        carry = o->start_ns;
+    }
+    for (size_t i = n; i-- > 0;) {
+        const struct hm_acc_op *g = hm_acc_op_at(a, way[i]);
+        const struct hm_acc_op *next = i ? hm_acc_op_at(a, way[i - 1]) : arrival;
+        give_gap(a, g, carry);
+        give(a, g->start_ns, next->gate_ns, g->type == HM_OP_COPY ? HM_C_COPY : HM_C_COMPUTE,
+             g->name);
+        carry = next->gate_ns;
+    }
+    give_gap(a, arrival, carry);
+    free(way);
 }

@@ -41,6 +41,10 @@ struct hm_acc_op {
     int64_t call0_ns;           /* of an arrival: when the application asked for it */
     uint64_t id, before;        /* before: operation before it on its stream, NO_OP = none */
     uint64_t gate;              /* the operation its chain goes on through, NO_OP = none */
+    int64_t gate_ns;            /* up to here the gate counts: its end, or what was clipped */
+    int64_t comm0_ns,
+        comm1_ns;         /* of an arrival: the collective before it held it up, empty = not */
+    int64_t comm_last_ns; /* until then it waited, the rest moved data */
     int64_t host0_ns, host1_ns; /* host time between the gate and this one, empty = none */
     uint32_t stream, arrival, thread, name;
     uint8_t type;
@@ -116,6 +120,9 @@ unsigned hm_acc_stream(struct hm_account *a, uint32_t stream);
 void hm_acc_chain_of(struct hm_account *a, struct hm_acc_op *o);
 /** Rule 3 for an arrival: the chain of its own work, and beside it the collective before it. */
 void hm_acc_segment_of(struct hm_account *a, struct hm_acc_op *o, struct hm_segment *s);
+
+/** Gives out the chain of an arrival through in.link. */
+void hm_acc_explain(struct hm_account *a, const struct hm_acc_op *o);
 
 /* account_step.c */
 /** Row of (kernel, grid), HM_NO_ID = no room. */

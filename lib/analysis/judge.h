@@ -13,6 +13,7 @@
 #include "analysis/opstats.h"
 #include "analysis/result.h"
 #include "analysis/roles.h"
+#include "analysis/why.h"
 #include "store/rank.h"
 
 /** A communicator that was found by what its kernel does (rule 7). */
@@ -59,6 +60,11 @@ hm_status_t hm_judge_links(struct hm_judge *judge, const struct hm_link_sum *lin
 hm_status_t hm_judge_opstat(struct hm_judge *judge, uint32_t worker, const struct hm_opstat *s);
 /** Fills the tables; the rows are freed by hm_result_clear(). */
 hm_status_t hm_judge_result(struct hm_judge *judge, struct hm_result *result_p);
+/** After hm_judge_result(): the worker's latest arrival in a step, HM_NO_ID = in any. 0 = none. */
+int hm_judge_why(const struct hm_judge *judge, uint32_t worker, uint32_t step,
+                 struct hm_why *why_p);
+/** "AllReduce"; "Unknown" for what is none. */
+const char *hm_nccl_func_name(unsigned func);
 void hm_judge_destroy(struct hm_judge *judge);
 
 #endif

@@ -164,8 +164,6 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
                              struct hm_control *control_p);
 /** Hangs and mismatches, which come before any straggler. */
 hm_status_t hm_judge_stuck(struct hm_judge *j, struct hm_result *result);
-/** "AllReduce"; func below HM_NCCL_N_FUNCS. */
-const char *hm_nccl_func_name(unsigned func);
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 /** Tables pop and trend. After the verdict. */
 hm_status_t hm_judge_pop(const struct hm_judge *j, struct hm_result *result);

@@ -3,6 +3,12 @@
 
 hm_status_t hm_loaded_open(struct hm_team *team, const char *path, struct hm_loaded *l)
 {
+    return hm_loaded_open_why(team, path, l, NULL, 0, HM_NO_ID);
+}
+
+hm_status_t hm_loaded_open_why(struct hm_team *team, const char *path, struct hm_loaded *l,
+                               struct hm_why *why, uint32_t rank, uint32_t step)
+{
     *l = (struct hm_loaded){0};
     hm_status_t s = hm_import_temp(path, &l->temp);
     if (s == HM_OK)
@@ -10,6 +16,9 @@ hm_status_t hm_loaded_open(struct hm_team *team, const char *path, struct hm_loa
     l->open = s == HM_OK;
     if (s == HM_OK) {
         l->engine.run.path = path; /* an imported trace goes by its own name */
+        l->engine.want_why = why;
+        l->engine.why_rank = rank;
+        l->engine.why_step = step;
         s = hm_engine_collect(&l->engine);
     }
     if (s == HM_OK)

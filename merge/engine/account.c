@@ -120,3 +120,66 @@ hm_status_t hm_engine_account(struct hm_engine *e)
     struct hm_query q = {.kinds = account_kinds | hm_machine_kinds};
     return hm_scan(e, &q, account_rank, &q);
 }
+
+/* --- one arrival again -------------------------------------------------------------------------
+ */
+
+struct explain {
+    struct account account;
+    uint32_t arrival;
+    void (*link)(void *ctx, const struct hm_link *link);
+    void *ctx;
+};
+
+static void take_link(void *ctx, const struct hm_link *link)
+{
+    struct explain *x = (struct explain *)ctx; /* account is its first member */
+    x->link(x->ctx, link);
+}
+
+static hm_status_t explain_rank(struct hm_engine *e, uint32_t rank, struct hm_rank *r, void *ctx)
+{
+    struct explain *x = ctx;
+    uint32_t worker = x->account.worker;
+    (void)rank;
+    x->account.x = (struct hm_engine_rank){e, r};
+    struct hm_account_in in = {.worker = worker,
+                               .device = e->run.worker[worker].device,
+                               .step = e->more->window[worker],
+                               .n_steps = e->more->n_windows[worker],
+                               .ctx = &x->account,
+                               .arrivals = give_arrivals,
+                               .track = hm_engine_track,
+                               .string = hm_engine_string,
+                               .kernel_name = hm_engine_kernel_name_id,
+                               .link = take_link,
+                               .explain = x->arrival,
+                               .clock_error_ns = e->more->match.error_max_ns};
+    struct hm_account *account;
+    struct hm_batch b;
+    hm_status_t s = hm_account_create(&in, &account);
+    while (s == HM_OK && (s = hm_rank_next(r, &b)) == HM_OK)
+        for (uint32_t i = 0; i < b.n && s == HM_OK; i++)
+            s = hm_account_event(account, &b.ev[i]);
+    if (s == HM_END)
+        s = hm_account_end(account);
+    hm_account_destroy(account);
+    return s;
+}
+
+hm_status_t hm_engine_explain(struct hm_engine *e, uint32_t worker, uint32_t arrival,
+                              void (*link)(void *ctx, const struct hm_link *link), void *ctx)
+{
+    const struct hm_query q = {.kinds = account_kinds};
+    struct explain x = {
+        .account = {.worker = worker}, .arrival = arrival, .link = link, .ctx = ctx};
+    uint32_t lo = e->rank_lo, hi = e->rank_hi, i = 0;
+    while (i < e->run.n_present && (uint32_t)e->run.rank[i].rank != e->run.worker[worker].rank)
+        i++;
+    e->rank_lo = i;
+    e->rank_hi = i + 1;
+    hm_status_t s = i < e->run.n_present ? hm_scan(e, &q, explain_rank, &x) : HM_E_MISSING;
+    e->rank_lo = lo;
+    e->rank_hi = hi;
+    return s;
+}

@@ -9,6 +9,7 @@
 #include "analysis/result.h"
 #include "analysis/roles.h"
 #include "analysis/rows.h"
+#include "analysis/why.h"
 #include "store/rank.h"
 
 struct hm_team {
@@ -29,6 +30,8 @@ struct hm_engine {
     struct hm_team *team;
     struct hm_run run;
     uint32_t rank_lo, rank_hi;
+    struct hm_why *want_why; /* set before judge: filled for this rank and step */
+    uint32_t why_rank, why_step;
     int want_ops; /* set before account: keep statistics of ranges, calls and kernels by name */
     struct hm_spool *arrival, *annot, *segment, *step;
     struct hm_engine_more *more; /* of phases.c and sweep.c */
@@ -57,6 +60,9 @@ hm_status_t hm_engine_match(struct hm_engine *e);
 hm_status_t hm_engine_account(struct hm_engine *e);
 /** Owner of *result_p: the engine, until hm_engine_close(). */
 hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p);
+/** After judge: the gate chain of a worker's arrival, stretch by stretch. Reads the rank again. */
+hm_status_t hm_engine_explain(struct hm_engine *e, uint32_t worker, uint32_t arrival,
+                              void (*link)(void *ctx, const struct hm_link *link), void *ctx);
 void hm_engine_close(struct hm_engine *e);
 
 /** After collect: HM_OK, or HM_E_USAGE (said) when none of the selected steps is in the run. */

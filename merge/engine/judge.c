@@ -267,6 +267,12 @@ hm_status_t hm_engine_judge(struct hm_engine *e, struct hm_result **result_p)
         hm_judge_health(judge, w, &e->more->health[w].sum, e->more->health[w].uuid);
     if (s == HM_OK)
         s = hm_judge_result(judge, &e->more->result);
+    for (uint32_t w = 0; s == HM_OK && e->want_why && w < e->run.n_workers; w++) {
+        struct hm_why why;
+        if (e->run.worker[w].rank == e->why_rank && hm_judge_why(judge, w, e->why_step, &why) &&
+            (!e->want_why->found || why.late_ns > e->want_why->late_ns))
+            *e->want_why = why;
+    }
     hm_judge_destroy(judge);
     if (s == HM_OK) {
         e->more->result.each_launch = each_launch;
