@@ -16,6 +16,7 @@ struct replay {
     const struct hm_what_if *what;
     int64_t *start, *end, *node; /* of each part; node: of the compute that waited for it */
     int64_t *step_end, *held;    /* of each step; held: how far compute alone holds it back */
+    int64_t *given;              /* work of others that a part was given; NULL = none is */
 };
 
 static int is_mended(const struct replay *r, const struct hm_jlaunch *l, const struct hm_jpart *p)
@@ -45,6 +46,7 @@ static int64_t push_of(const struct hm_judge *j, struct replay *r, const struct 
         *node = free_ns;
         if (p->floor != HM_NO_ID && r->node[p->floor] != INT64_MIN) {
             int64_t work = (int64_t)((double)p->floor_ns * scale_of(r, l, p));
+            work += r->given ? r->given[p->base] : 0;
             if (is_mended(r, l, p)) { /* as much less as the arrival on the same compute */
                 int64_t too_much = j->part[p->base].excess_ns, less = work;
                 less -= too_much > 0 ? too_much : 0;
@@ -124,11 +126,13 @@ static int64_t start_of(const struct hm_judge *j, struct replay *r, const struct
     return (before > ready ? before : ready) + p->tail_ns;
 }
 
-/* Work is conserved: what is taken from some is done by all of their role. */
+/* Work is conserved: what is taken from some is done by all of their role, those of other groups
+ * too, who are no later for it than these; tokens move among the experts of one group alone. */
 static int64_t share_of(const struct hm_judge *j, const struct replay *r,
                         const struct hm_jlaunch *l, uint32_t role)
 {
     int64_t taken = 0, n = 0;
+    int experts = j->use[l->i_use].dim == HM_DIM_EP;
     if (!r->what->work || !hm_judge_is_sync(l))
         return 0;
     for (uint32_t k = 0; k < l->n_parts; k++) {
@@ -139,6 +143,7 @@ static int64_t share_of(const struct hm_judge *j, const struct replay *r,
         if (is_mended(r, l, p) && p->excess_ns > 0)
             taken += p->excess_ns;
     }
+    n = experts ? n : j->roles.of[role].n;
     return n ? taken / n : 0;
 }
 
@@ -196,6 +201,7 @@ static void replay_free(struct replay *r)
     free(r->node);
     free(r->step_end);
     free(r->held);
+    free(r->given);
 }
 
 int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what, int64_t *gain_p)
@@ -205,8 +211,9 @@ int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what
                        .end = malloc((j->n_parts + 1) * sizeof(int64_t)),
                        .node = malloc((j->n_parts + 1) * sizeof(int64_t)),
                        .step_end = malloc((j->n_steps + 1) * sizeof(int64_t)),
-                       .held = calloc(j->n_steps + 1, sizeof(int64_t))};
-    if (!r.start || !r.end || !r.node || !r.step_end || !r.held) {
+                       .held = calloc(j->n_steps + 1, sizeof(int64_t)),
+                       .given = what->work ? calloc(j->n_parts + 1, sizeof(int64_t)) : NULL};
+    if (!r.start || !r.end || !r.node || !r.step_end || !r.held || (what->work && !r.given)) {
         replay_free(&r);
         return INT64_MIN;
     }
@@ -225,6 +232,8 @@ int64_t hm_judge_what_if(const struct hm_judge *j, const struct hm_what_if *what
                 share = share_of(j, &r, l, role);
             }
             int64_t t = start_of(j, &r, l, &p[k], share);
+            if (r.given)
+                r.given[l->first_part + k] = share;
             r.start[l->first_part + k] = t;
             last = t > last ? t : last;
         }
