@@ -250,8 +250,12 @@ static void decide_one_sided(struct hm_match *m, struct hm_launch *l, struct hm_
     }
     if (sender != SIZE_MAX) {
         for (size_t i = 0; i < n; i++)
-            if (i != sender)
+            if (i != sender) {
                 wait_for(&p[i], &p[sender]);
+                /* a sender whose kernel lasted until its receiver came waited for it too */
+                if (p[i].a.start_ns > p[sender].a.start_ns && p[i].a.start_ns < p[sender].a.end_ns)
+                    wait_for(&p[sender], &p[i]);
+            }
     } else if (root != SIZE_MAX && !is_to_root(l->func)) {
         for (size_t i = 0; i < n; i++)
             if (i != root)

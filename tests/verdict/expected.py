@@ -219,5 +219,4 @@ NOT_YET = {
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
     "u4-descheduled": "CPU time of threads is not asked where all are late in turn",
-    "u9": "the ledger has no bubble yet",
 }
