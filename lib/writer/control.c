@@ -161,8 +161,8 @@ static void look(struct hm_writer *w)
     c->id = order.id;
     atomic_store(&w->view.pool->order, order.order);
     set_allow(w);
-    /* one that was asked of those who came before us is not ours to take */
-    int take = !first && order.snapshot != c->snapshot;
+    /* one that was asked of those who came before us is not ours to take; the id is a time */
+    int take = order.snapshot != c->snapshot && (!first || order.id > w->meta.start_real_ns);
     c->snapshot = order.snapshot;
     if (take)
         hm_snapshot_take(w, (uint16_t)order.snapshot);
