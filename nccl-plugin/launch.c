@@ -49,12 +49,15 @@ static int has_root(uint8_t func)
 
 /* ---- what was put off ---- */
 
-static void call_ends(int64_t t_ns)
+static void call_ends(int64_t t_ns, int launched)
 {
     struct hm_op_slot *slot = here.call ? hm_slot_hold(here.call) : NULL;
     here.call = 0;
-    if (slot)
-        hm_slot_finish(slot, t_ns);
+    if (!slot)
+        return;
+    if (!launched && slot->comm_slot != HM_NO_ID)
+        hm_count_up(&hm.view.comm[slot->comm_slot].n_unbound);
+    hm_slot_finish(slot, t_ns);
 }
 
 static void launch_ends(struct waiting *w)
@@ -121,7 +124,7 @@ static struct waiting *launch_by_id(uint32_t launch)
 static void group_begins(uint64_t serial, int64_t t_ns, uint32_t depth)
 {
     if (here.call) /* its group was never closed */
-        call_ends(t_ns ? t_ns : hm_now());
+        call_ends(t_ns ? t_ns : hm_now(), 0);
     here.group = serial;
     here.group_ns = here.begin_ns = t_ns;
     here.depth = depth;
@@ -165,7 +168,7 @@ void hm_state_group(struct hm_op_slot *slot, int state)
 static void group_ends(int64_t t_ns)
 {
     if (here.call)
-        call_ends(t_ns);
+        call_ends(t_ns, 0);
     for (uint32_t i = 0; i < here.n; i++)
         if (here.item[i].serial)
             launch_ends(&here.item[i]);
@@ -238,7 +241,7 @@ void hm_start_call(uint64_t *handle_p, const struct hm_nccl_desc *d)
     int in_group = here.group && hm_handle_unpack(d->parent, &type, &serial) == HM_HANDLE_OURS &&
                    serial == here.group;
     if (here.call) /* two calls in a group that said it was one: the first ends here */
-        call_ends(hm_now());
+        call_ends(hm_now(), 0);
     struct hm_op_slot *slot =
         hm_slot_take(d->type, HM_EV_NCCL_CALL, in_group ? here.group_ns : 0, handle_p);
     here.group_ns = 0;
@@ -284,7 +287,7 @@ void hm_start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d)
     int64_t t_ns = hm_now();
     uint32_t comm = hm_comm_of(d->ctx);
     if (here.call)
-        call_ends(t_ns);
+        call_ends(t_ns, 1);
     struct identity parent = hm_slot_identity(d->parent);
     uint32_t launch = hm_launch_next();
     struct hm_op_slot *slot = hm_slot_take(d->type, HM_EV_NCCL_LAUNCH, t_ns, handle_p);

@@ -106,8 +106,7 @@ struct hm_ev_net {
 };
 struct hm_ev_nccl_state { /* counts since the communicator began; last_ns 0 = nothing yet */
     int64_t last_ns;
-    uint32_t comm, n_called, n_launched, n_announced, n_enqueued, launch;
-    uint64_t pad;
+    uint32_t comm, n_called, n_launched, n_announced, n_enqueued, launch, n_unlaunched, alive;
 };
 struct hm_ev_range {
     uint64_t payload;

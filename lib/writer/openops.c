@@ -45,7 +45,8 @@ static void comm_states(struct hm_writer *w, uint16_t number)
     int64_t now = hm_now();
     for (uint32_t i = 0; i < w->view.n_comms; i++) {
         const struct hm_comm_slot *c = &w->view.comm[i];
-        if (!atomic_load_explicit(&c->alive, memory_order_acquire))
+        uint32_t alive = atomic_load_explicit(&c->alive, memory_order_acquire);
+        if (!alive && number != HM_STATE_AT_END)
             continue;
         struct hm_event ev = {
             .t_ns = now, .kind = HM_EV_NCCL_STATE, .aux = number, .track = HM_NO_ID};
@@ -56,7 +57,9 @@ static void comm_states(struct hm_writer *w, uint16_t number)
             .n_launched = atomic_load_explicit(&c->n_launched, memory_order_relaxed),
             .n_announced = atomic_load_explicit(&c->n_coll, memory_order_relaxed),
             .n_enqueued = atomic_load_explicit(&c->n_stopped, memory_order_relaxed),
-            .launch = c->launch};
+            .launch = c->launch,
+            .n_unlaunched = atomic_load_explicit(&c->n_unbound, memory_order_relaxed),
+            .alive = alive};
         if (ev.u.nccl_state.n_called || ev.u.nccl_state.n_announced)
             hm_writer_append(w, &ev, 1);
     }

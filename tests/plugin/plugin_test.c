@@ -451,6 +451,45 @@ Test(plugin, graph_replay_has_no_launch)
     cr_assert(double_nth(HM_EV_NCCL_LAUNCH, 0)->flags & HM_EVF_GRAPH);
 }
 
+/* A communicator that does not block: its launches and operations come from NCCL's group thread,
+ * after the group has ended for the application. */
+static void *group_thread(void *arg)
+{
+    void **a = arg;
+    for (int plan = 0; plan < 2; plan++) {
+        end(launch(a[0], a[1], (void *)0x9));
+        void *e = group(5, a[0]);
+        void *c = coll(5, a[0], a[2 + plan], e, (uint64_t)plan, "AllReduce", 10, "ncclFloat32", 0);
+        end(c);
+        end(e);
+    }
+    return NULL;
+}
+Test(plugin, launches_on_the_group_thread)
+{
+    double_start(POOL);
+    double_cupti();
+    void *ctx = comm_5(0x1, 0, 2, NULL);
+    void *g = group_api(ctx, 2, 0);
+    void *a[4] = {ctx, g};
+    end(a[2] = coll_api(ctx, g, "AllReduce", 10, "ncclFloat32", 0));
+    end(a[3] = coll_api(ctx, g, "AllReduce", 10, "ncclFloat32", 0));
+    end(g);
+    pthread_t t;
+    pthread_create(&t, NULL, group_thread, a);
+    pthread_join(t, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct hm_event *l = double_nth(HM_EV_NCCL_LAUNCH, i),
+                              *c = double_nth(HM_EV_NCCL_COLL, i);
+        cr_assert(l && c && l->dur_ns >= 0);
+        cr_assert_eq(l->u.launch.group, double_nth(HM_EV_NCCL_GROUP, 0)->u.group.group);
+        cr_assert_eq(c->u.op.launch, l->u.launch.launch);
+        cr_assert_eq(c->u.op.call, i);
+        cr_assert_eq(double_pushed[2 * i], -double_pushed[2 * i + 1]);
+    }
+    cr_assert_eq(double_lost(HM_LOST_NCCL_STALE), 0);
+}
+
 Test(plugin, types_nobody_asked_for)
 {
     double_start(POOL);
