@@ -40,7 +40,8 @@ static void start(void)
     static struct hm_config config;
     int fd, line[2];
     char pool[] = "HINDMOST_POOL=8M", run[] = "HINDMOST_RUN=the-run";
-    char *env[] = {pool, run, NULL};
+    char health[] = "HINDMOST_HEALTH=0"; /* its names would come between those counted here */
+    char *env[] = {pool, run, health, NULL};
     CHECK(hm_config_load(&config, NULL, NULL, env) == HM_OK);
     CHECK(hm_pool_create(&config, &view, &fd) == HM_OK);
     hm_config_print(&config, view.pool->config, sizeof(view.pool->config));
