@@ -27,6 +27,7 @@ struct collect {
     uint32_t n_comms;
     uint8_t call_kind; /* what tells of calls: NCCL_CALL, else NCCL_COLL */
     uint32_t n_in_graph;
+    int32_t snapshot; /* number of the latest one seen, -1 none */
     struct hm_alive alive;
     int64_t t0_ns, t1_ns;
     int64_t gpu0_ns[64], gpu1_ns[64]; /* first and last device operation of a worker */
@@ -160,6 +161,14 @@ static hm_status_t keep_progress(struct collect *c, const struct hm_event *ev,
     if (ev->kind == HM_EV_RANGE && ev->dur_ns == HM_DUR_OPEN && ev->t_ns >= c->alive.mark_ns) {
         c->alive.mark_ns = ev->t_ns;
         c->alive.in = ev->u.range.name;
+    }
+    if (ev->kind == HM_EV_OPEN && ev->u.open.what == HM_EV_RANGE) { /* of the latest snapshot */
+        int32_t snapshot = ev->aux & 0x7fff;
+        if (snapshot > c->snapshot || (snapshot == c->snapshot && ev->t_ns >= c->alive.mark_ns)) {
+            c->snapshot = snapshot;
+            c->alive.mark_ns = ev->t_ns;
+            c->alive.in = ev->u.open.name;
+        }
     }
     if (ev->kind != c->call_kind)
         return HM_OK;
@@ -321,6 +330,7 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
     struct collect c = {.e = e,
                         .t0_ns = INT64_MAX,
                         .t1_ns = INT64_MIN,
+                        .snapshot = -1,
                         .alive = {.last_ns = INT64_MIN, .mark_ns = INT64_MIN, .in = HM_NO_ID}};
     struct hm_join *join = NULL;
     while (c.i_rank < e->run.n_present && (uint32_t)e->run.rank[c.i_rank].rank != rank)
