@@ -111,7 +111,7 @@ static void look_at(struct hm_hang *h, const struct hm_progress *p, size_t n,
 {
     int64_t limit = 0;
     int dead = 0;
-    *h = (struct hm_hang){.comm = p[0].comm, .seq = lowest_open(p, n, alive)};
+    *h = (struct hm_hang){.comm = p[0].comm, .of = p[0].of, .seq = lowest_open(p, n, alive)};
     for (size_t i = 0; i < n; i++) {
         if (p[i].n_called <= h->seq) {
             if (h->n_missing < HM_HANG_MISSING)
@@ -144,7 +144,7 @@ static void look_at(struct hm_hang *h, const struct hm_progress *p, size_t n,
             h->age_ns = age;
             h->sig = q->call[h->seq % HM_PROGRESS_CALLS].call == h->seq
                          ? q->call[h->seq % HM_PROGRESS_CALLS].sig
-                         : (struct hm_sig){.func = HM_NCCL_UNKNOWN};
+                         : (struct hm_sig){.func = q->func};
         }
     }
     h->n_absent = p[0].n_members > n ? (uint32_t)(p[0].n_members - n) : 0;
@@ -201,8 +201,8 @@ static int in_cycle(const struct hm_hangs *hangs, const uint32_t *held, uint32_t
     return 0;
 }
 
-static hm_status_t graph(const struct hm_progress *p, size_t n, uint32_t n_workers,
-                         struct hm_hangs *hangs)
+static hm_status_t graph(const struct hm_progress *p, size_t n, const struct hm_alive *alive,
+                         uint32_t n_workers, struct hm_hangs *hangs)
 {
     uint32_t *held = malloc((n_workers + 1) * sizeof(*held));
     int64_t *since = malloc((n_workers + 1) * sizeof(*since));
@@ -225,6 +225,15 @@ static hm_status_t graph(const struct hm_progress *p, size_t n, uint32_t n_worke
                 hangs->cycle[hangs->n_cycle++] = w;
         }
     }
+    /* A death is a fact; a rank alive that merely was not seen to call waits for something unseen.
+     */
+    uint32_t n_dead = 0;
+    for (size_t i = 0; ok && i < hangs->n_roots; i++)
+        n_dead += alive[hangs->root[i]].left == HM_LEFT_DIED;
+    for (size_t i = 0, k = 0; n_dead && i < hangs->n_roots; i++)
+        if (alive[hangs->root[i]].left == HM_LEFT_DIED)
+            hangs->root[k++] = hangs->root[i];
+    hangs->n_roots = n_dead ? n_dead : hangs->n_roots;
     free(held);
     free(since);
     free(stack);
@@ -258,7 +267,7 @@ hm_status_t hm_hang_find(struct hm_progress *p, size_t n, const struct hm_alive 
     if (!hangs->n)
         return HM_OK;
     qsort(hangs->hang, hangs->n, sizeof(*hangs->hang), by_age);
-    hm_status_t st = graph(p, n, n_workers, hangs);
+    hm_status_t st = graph(p, n, alive, n_workers, hangs);
     if (st != HM_OK)
         hm_hang_clear(hangs);
     return st;

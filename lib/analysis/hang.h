@@ -18,7 +18,8 @@ struct hm_sig { /* what a member calls: must agree over the members */
 enum { HM_PROGRESS_CALLS = 4, HM_PROGRESS_BUCKETS = 40 };
 /** How far one worker got on one communicator. */
 struct hm_progress {
-    uint64_t comm; /* key */
+    uint64_t comm; /* key: of a communicator, or of a pair or the all-to-alls in it */
+    uint64_t of;   /* key of the communicator, for the reader */
     uint32_t worker, n_members;
     uint32_t n_called; /* 1 + highest index of a collective that was called */
     uint32_t n_open;   /* of these, the last so many never ran; HM_NO_ID = not known (no kernels) */
@@ -29,6 +30,7 @@ struct hm_progress {
         uint32_t call;
         struct hm_sig sig;
     } call[HM_PROGRESS_CALLS];
+    uint8_t func;                      /* where the calls do not tell */
     uint16_t gap[HM_PROGRESS_BUCKETS]; /* calls by log2 of the ns since the call before */
 };
 /** Takes a call of this worker on this communicator (kind NCCL_CALL, or NCCL_COLL where calls are
@@ -45,8 +47,8 @@ struct hm_alive {
 enum hm_left { HM_LEFT_CLEAN, HM_LEFT_STOPPED, HM_LEFT_DIED };
 
 enum { HM_HANG_MISSING = 64 };
-struct hm_hang { /* a communicator that is stuck */
-    uint64_t comm;
+struct hm_hang {                                  /* a communicator that is stuck */
+    uint64_t comm, of;                            /* as in hm_progress */
     uint32_t seq;                                 /* lowest collective that is not complete */
     uint32_t n_waiting;                           /* members that called it and got no further */
     uint32_t n_missing, missing[HM_HANG_MISSING]; /* present members that never called it */

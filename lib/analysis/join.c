@@ -54,7 +54,8 @@ struct comm_state {
 };
 struct pair_state {
     uint64_t key;
-    uint32_t pair, seq;
+    uint32_t pair, seq, n_open, n_ranks, device; /* n_open: of the last launches, none ran */
+    int64_t open_ns;
 };
 struct order_state {
     uint64_t key;
@@ -237,17 +238,31 @@ static struct comm_state *comm_of(struct hm_join *j, uint32_t id)
     return c;
 }
 
-static uint32_t next_of_pair(struct hm_join *j, uint64_t key, uint32_t pair)
+static struct pair_state *pair_of(struct hm_join *j, const struct hm_join_comm *c, uint32_t pair)
 {
     size_t i = 0;
-    while (i < j->n_pairs && !(j->pair[i].key == key && j->pair[i].pair == pair))
+    while (i < j->n_pairs && !(j->pair[i].key == c->key && j->pair[i].pair == pair))
         i++;
     if (i == j->n_pairs) {
         if (!grow(&j->pair, &j->cap_pairs, j->n_pairs, sizeof(*j->pair)))
-            return HM_NO_ID;
-        j->pair[j->n_pairs++] = (struct pair_state){key, pair, 0};
+            return NULL;
+        j->pair[j->n_pairs++] = (struct pair_state){
+            .key = c->key, .pair = pair, .n_ranks = pair ? 2 : c->n_ranks, .device = c->device};
     }
-    return j->pair[i].seq++;
+    return &j->pair[i];
+}
+
+/* Index of the next launch of a pair; whether it ran is kept for hangs. */
+static uint32_t next_of_pair(struct hm_join *j, const struct hm_join_comm *c, uint32_t pair,
+                             int ran, int64_t host_ns)
+{
+    struct pair_state *p = pair_of(j, c, pair);
+    if (!p)
+        return HM_NO_ID;
+    if (!ran && !p->n_open)
+        p->open_ns = host_ns;
+    p->n_open = ran ? 0 : p->n_open + 1;
+    return p->seq++;
 }
 
 static int is_nccl(struct hm_join *j, uint32_t kernel)
@@ -354,7 +369,7 @@ static hm_status_t emit_p2p(struct hm_join *j, struct hm_arrival a, const struct
             continue;
         uint32_t me = (uint32_t)c->crank, peer = (uint32_t)o->peer;
         a.pair = 1 + (o->func == HM_NCCL_SEND ? me * c->n_ranks + peer : peer * c->n_ranks + me);
-        a.seq = next_of_pair(j, c->key, a.pair);
+        a.seq = next_of_pair(j, c, a.pair, 1, a.host_ns);
         a.bytes = o->count * hm_dtype_bytes(o->dtype);
         a.signature = (uint32_t)mix(o->dtype ^ o->count << 8);
         a.func = o->func;
@@ -389,13 +404,16 @@ static hm_status_t emit(struct hm_join *j, struct hm_arrival a, const struct op 
         if (!present) /* the order of each pair goes on all the same */
             for (uint32_t i = 0; i < n; i++)
                 if (op[i].peer >= 0 && (uint32_t)op[i].peer < c.n_ranks && c.crank >= 0)
-                    next_of_pair(j, c.key,
+                    next_of_pair(j, &c,
                                  1 + (op[i].func == HM_NCCL_SEND
                                           ? (uint32_t)c.crank * c.n_ranks + (uint32_t)op[i].peer
-                                          : (uint32_t)op[i].peer * c.n_ranks + (uint32_t)c.crank));
+                                          : (uint32_t)op[i].peer * c.n_ranks + (uint32_t)c.crank),
+                                 0, a.host_ns);
         return present ? emit_p2p(j, a, op, n, &c, device) : HM_OK;
     }
     a.seq = cs->seq++;
+    if (a2a)
+        next_of_pair(j, &c, 0, present, a.host_ns);
     if (!present)
         return HM_OK;
     if (n_p2p == n && n) {
@@ -999,6 +1017,16 @@ uint32_t hm_join_open(struct hm_join *j, uint32_t comm, int64_t *since_ns_p)
     }
     *since_ns_p = since;
     return n;
+}
+
+int hm_join_way(const struct hm_join *j, size_t i, struct hm_join_way *way_p)
+{
+    if (i >= j->n_pairs || j->rule != RULE_LAUNCHES || !j->expect_kernels)
+        return 0;
+    const struct pair_state *p = &j->pair[i];
+    *way_p =
+        (struct hm_join_way){p->key, p->pair, p->seq, p->n_open, p->n_ranks, p->device, p->open_ns};
+    return 1;
 }
 
 void hm_join_stats(const struct hm_join *j, struct hm_join_stats *stats_p)

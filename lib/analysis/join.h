@@ -58,6 +58,15 @@ size_t hm_join_take(struct hm_join *join, struct hm_part *part_p, size_t cap);
  *  never ran, and when the first of these was called. HM_NO_ID = not known: no kernels, or no
  *  launches to tie them by. */
 uint32_t hm_join_open(struct hm_join *join, uint32_t comm, int64_t *since_ns_p);
+/** Messages of a pair, or all-to-alls in pieces (pair 0): how many launches, of which the last
+ *  n_open never ran, the first of these called at open_ns. */
+struct hm_join_way {
+    uint64_t key;
+    uint32_t pair, n, n_open, n_ranks, device;
+    int64_t open_ns;
+};
+/** The i-th of them, after hm_join_end(); 0 = no more, or it is not known what ran. */
+int hm_join_way(const struct hm_join *join, size_t i, struct hm_join_way *way_p);
 void hm_join_stats(const struct hm_join *join, struct hm_join_stats *stats_p);
 void hm_join_destroy(struct hm_join *join);
 

@@ -95,7 +95,7 @@ static hm_status_t hang_row(struct hm_judge *j, struct hm_result *r, const struc
     if (!t)
         return hm_fail(HM_E_NOMEM, "judge", "out of memory");
     size_t n = h->n_missing < HM_HANG_MISSING ? h->n_missing : HM_HANG_MISSING;
-    t->comm = h->comm;
+    t->comm = h->of;
     t->seq = h->seq;
     t->func = strdup(func_of(h->sig.func));
     t->n_waiting = h->n_waiting;
@@ -128,7 +128,7 @@ static void say_hang(struct hm_out_finding *f, const struct hm_judge *j, const s
                                "completed; %u wait, the longest for %.1f s%s"
                              : "communicator %016" PRIx64 ": %s #%u: %u wait, the longest for "
                                "%.1f s; not called by rank %s",
-                h->comm, func_of(h->sig.func), h->seq, h->n_waiting, seconds(h->age_ns),
+                h->of, func_of(h->sig.func), h->seq, h->n_waiting, seconds(h->age_ns),
                 h->in_flight ? ""
                 : who        ? who
                              : "");
@@ -155,22 +155,22 @@ static hm_status_t hang_finding(struct hm_judge *j, struct hm_result *r, const s
     f->kind = strdup(n == 0 ? "all" : n == 1 ? "rank" : "ranks");
     f->ids = ids_of(j, who, n);
     f->label = n == 0 ? strdup("all ranks") : hm_text("rank%s %s", n > 1 ? "s" : "", list);
-    f->comm = hm_text("%016" PRIx64, h->comm);
+    f->comm = hm_text("%016" PRIx64, h->of);
     if (n == 0)
         f->text = hm_text("hang: all called %s #%u and it never completed: %u ranks wait in it for "
                           "%.1f s (communicator %016" PRIx64 ")",
-                          func_of(h->sig.func), h->seq, h->n_waiting, seconds(h->age_ns), h->comm);
+                          func_of(h->sig.func), h->seq, h->n_waiting, seconds(h->age_ns), h->of);
     else if (g->n_roots)
         f->text = hm_text("hang: rank%s %s do%s not come to %s #%u%s%s%s; %u rank%s for %.1f s "
                           "(communicator %016" PRIx64 ")",
                           n > 1 ? "s" : "", list, n > 1 ? "" : "es", func_of(h->sig.func), h->seq,
                           n > 1 ? "" : " (", n > 1 ? "" : what, n > 1 ? "" : ")", h->n_waiting,
-                          h->n_waiting == 1 ? " waits" : "s wait", seconds(h->age_ns), h->comm);
+                          h->n_waiting == 1 ? " waits" : "s wait", seconds(h->age_ns), h->of);
     else
         f->text = hm_text("hang: ranks %s wait for one another in different communicators: their "
                           "collectives come in another order (%s #%u of communicator %016" PRIx64
                           ", for %.1f s)",
-                          list, func_of(h->sig.func), h->seq, h->comm, seconds(h->age_ns));
+                          list, func_of(h->sig.func), h->seq, h->of, seconds(h->age_ns));
     for (size_t i = 0; i < g->n && i < 4; i++)
         say_hang(f, j, &g->hang[i]);
     if (first && g->n_roots)
@@ -325,7 +325,7 @@ static hm_status_t mismatch_stuck(struct hm_judge *j, struct hm_result *r, const
         if (differs[i]) {
             fields |= differs[i];
             st = mismatch_row(
-                j, r, h->comm, h->seq, worker[i], hm_sig_words(differs[i]),
+                j, r, h->of, h->seq, worker[i], hm_sig_words(differs[i]),
                 hm_text("%s, %" PRIu64 " elements, type %u, root %d", func_of(sig[i].func),
                         sig[i].count, sig[i].dtype, sig[i].root),
                 hm_text("%s, %" PRIu64 " elements, type %u, root %d", func_of(sig[best].func),
@@ -333,10 +333,10 @@ static hm_status_t mismatch_stuck(struct hm_judge *j, struct hm_result *r, const
             worker[n_who++] = worker[i];
         }
     if (st == HM_OK && n_who)
-        st = mismatch_finding(j, r, h->comm, h->seq, worker, n_who, 0, hm_sig_words(fields),
+        st = mismatch_finding(j, r, h->of, h->seq, worker, n_who, 0, hm_sig_words(fields),
                               "the collective never completed");
     else if (st == HM_OK && n > 1 && best == SIZE_MAX)
-        st = mismatch_finding(j, r, h->comm, h->seq, worker, n, 1, NULL,
+        st = mismatch_finding(j, r, h->of, h->seq, worker, n, 1, NULL,
                               "the collective never completed");
     free(sig);
     free(worker);

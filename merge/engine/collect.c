@@ -193,6 +193,7 @@ static hm_status_t keep_progress(struct collect *c, const struct hm_event *ev,
         }
         m->progress[m->n_progress] = (struct hm_progress){
             .comm = jc.key,
+            .of = jc.key,
             .worker =
                 c->first_worker + (jc.device == HM_NO_ID ? 0 : worker_of_device(c, jc.device)),
             .n_members = jc.n_ranks,
@@ -204,12 +205,37 @@ static hm_status_t keep_progress(struct collect *c, const struct hm_event *ev,
     return HM_OK;
 }
 
-static void end_progress(struct collect *c, const struct hm_rank_info *info, struct hm_join *join)
+static hm_status_t end_progress(struct collect *c, const struct hm_rank_info *info,
+                                struct hm_join *join)
 {
     struct hm_engine_more *m = c->e->more;
     for (uint32_t i = 0; i < c->n_comms; i++) {
         struct hm_progress *p = &m->progress[c->comm[i].progress];
         p->n_open = hm_join_open(join, c->comm[i].id, &p->open_ns);
+    }
+    struct hm_join_way way;
+    for (size_t i = 0; hm_join_way(join, i, &way); i++) {
+        if (m->n_progress == m->cap_progress) {
+            size_t cap = m->cap_progress ? 2 * m->cap_progress : 64;
+            struct hm_progress *p = realloc(m->progress, cap * sizeof(*p));
+            if (!p)
+                return HM_E_NOMEM;
+            m->progress = p;
+            m->cap_progress = cap;
+        }
+        /* a key of its own for each pair, the same on both ends */
+        uint64_t key = (way.key ^ UINT64_C(0x9E3779B97F4A7C15)) + way.pair;
+        m->progress[m->n_progress++] = (struct hm_progress){
+            .comm = key * UINT64_C(0xBF58476D1CE4E5B9),
+            .of = way.key,
+            .worker =
+                c->first_worker + (way.device == HM_NO_ID ? 0 : worker_of_device(c, way.device)),
+            .n_members = way.n_ranks,
+            .n_called = way.n,
+            .n_open = way.n_open,
+            .open_ns = way.open_ns,
+            .last_ns = way.open_ns,
+            .func = way.pair ? HM_NCCL_SENDRECV : HM_NCCL_ALLTOALL};
     }
     c->alive.left = info->end == HM_END_CLEAN || info->end == HM_END_NO_MPI_FINALIZE ? HM_LEFT_CLEAN
                     : info->end == HM_END_DIED                                       ? HM_LEFT_DIED
@@ -217,6 +243,7 @@ static void end_progress(struct collect *c, const struct hm_rank_info *info, str
     for (uint32_t w = 0; w < c->n_workers; w++)
         m->alive[c->first_worker + w] = c->alive;
     m->n_graph_ranks += c->n_in_graph && !info->rows[HM_EV_KERNEL];
+    return HM_OK;
 }
 
 static hm_status_t read_events(struct collect *c, struct hm_rank *r, struct hm_join *join)
@@ -369,8 +396,9 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
     if (s == HM_OK)
         s = read_events(&c, r, join);
     if (s == HM_OK) {
-        end_progress(&c, info, join);
-        s = store_rows(&c);
+        s = end_progress(&c, info, join);
+        if (s == HM_OK)
+            s = store_rows(&c);
     }
     for (uint32_t w = 0; w < c.n_workers && s == HM_OK; w++)
         s = hm_engine_suspect(e, c.counts[w]);
