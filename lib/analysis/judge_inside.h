@@ -139,6 +139,7 @@ struct hm_what_if {
     const double *scale;   /* [n_workers] factor of all compute on chains; NULL = 1 */
     uint64_t comm;         /* a communicator whose transfers last comm_scale of their time */
     double comm_scale;     /* 0 = none */
+    uint32_t pair;         /* not 0: those messages of it alone */
     const uint8_t *not_in; /* [n_steps] 1: `repair` does not hold in this step; or NULL */
     const uint8_t *all_in; /* [n_steps] 1: everybody is repaired in this step; or NULL */
     uint32_t less;         /* bits 1 << HM_C_*: such time is taken out of everybody's chains */
@@ -172,6 +173,8 @@ hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 /** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */
 char *hm_judge_uuid(const struct hm_judge *j, uint32_t worker);
 hm_status_t hm_judge_link_table(const struct hm_judge *j, struct hm_result *result);
+/** Findings of messages that take longer than those of the other replicas. */
+hm_status_t hm_judge_messages(struct hm_judge *j, struct hm_result *result);
 /** Findings of slow links. */
 hm_status_t hm_judge_network(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_health_table(const struct hm_judge *j, struct hm_result *result);
@@ -193,6 +196,8 @@ enum hm_subject_kind hm_subject_of(const struct hm_judge *j, const uint8_t *set,
 const char *hm_subject_name(enum hm_subject_kind kind);
 /** Dimension in which their lateness was found, NULL = not known. */
 const char *hm_subject_dim(const struct hm_judge *j, const uint8_t *set);
+/** Dimension of a communicator, NULL = not known. */
+const char *hm_subject_dim_of(const struct hm_judge *j, uint64_t comm);
 /** Their global ranks with commas, fresh memory. */
 char *hm_subject_ids(const struct hm_judge *j, const uint8_t *set);
 /** printf into fresh memory; NULL = no memory. */

@@ -73,6 +73,14 @@ const char *hm_subject_dim(const struct hm_judge *j, const uint8_t *set)
     return hm_dim_name((enum hm_dim)top);
 }
 
+const char *hm_subject_dim_of(const struct hm_judge *j, uint64_t comm)
+{
+    for (uint32_t c = 0; c < j->n_uses; c++)
+        if (j->use[c].key == comm)
+            return hm_dim_name((enum hm_dim)j->use[c].dim);
+    return NULL;
+}
+
 char *hm_subject_ids(const struct hm_judge *j, const uint8_t *set)
 {
     size_t n = 1, len = 0;

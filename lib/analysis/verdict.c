@@ -82,6 +82,8 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct h
     if (st == HM_OK)
         st = hm_judge_network(j, r);
     if (st == HM_OK)
+        st = hm_judge_messages(j, r);
+    if (st == HM_OK)
         st = hm_search_everybody(j, r, s);
     largest_first(r);
     if (st != HM_OK || r->n_rows[HM_T_finding])

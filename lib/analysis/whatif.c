@@ -190,7 +190,11 @@ static void end_of(const struct hm_judge *j, struct replay *r, const struct hm_j
             was = s0 > was ? s0 : was;
             is = s1 > is ? s1 : is;
         }
-        r->end[me] = is + (r->what->no_transfer && l->i_step != HM_NO_ID ? 0 : p[k].end_ns - was);
+        int64_t took = p[k].end_ns - was;
+        if (r->what->comm_scale > 0 && r->what->comm == l->comm && l->i_step != HM_NO_ID &&
+            (!r->what->pair || r->what->pair == l->pair))
+            took = (int64_t)((double)took * r->what->comm_scale);
+        r->end[me] = is + (r->what->no_transfer && l->i_step != HM_NO_ID ? 0 : took);
     }
 }
 

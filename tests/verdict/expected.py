@@ -214,7 +214,6 @@ TABLE = {
 }
 
 NOT_YET = {
-    "u11-link": "messages are not compared between sibling pairs: none",
     "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
