@@ -51,6 +51,7 @@ struct comm_state {
     int known, all_to_all;
     uint32_t seq, n_open; /* n_open: operations of the last launches, none of which ran */
     int64_t open_ns;
+    uint8_t by_seq; /* 0 not asked, 1 no, 2 yes */
 };
 struct pair_state {
     uint64_t key;
@@ -792,6 +793,33 @@ static void drop_double_calls(struct hm_join *j)
     j->n_calls = n;
 }
 
+/* Do the sequence numbers of a communicator grow from launch to launch? */
+static int seq_grows(const struct hm_join *j, const struct unit *unit, size_t n, uint32_t comm)
+{
+    uint32_t last = HM_NO_ID;
+    for (size_t i = 0; i < n; i++) {
+        const struct op *o = &j->call[unit[i].op];
+        if (o->comm != comm || is_p2p(o))
+            continue;
+        if (o->call == HM_NO_ID || (last != HM_NO_ID && o->call <= last))
+            return 0;
+        last = o->call;
+    }
+    return last != HM_NO_ID;
+}
+
+/* Whether each communicator is numbered by its sequence: decided once, at its first launch. */
+static void number_by_seq(struct hm_join *j, const struct unit *unit, size_t n, const struct op *op)
+{
+    struct comm_state *cs = j->in.by_seq && !is_p2p(op) ? comm_of(j, op->comm) : NULL;
+    if (!cs)
+        return;
+    if (!cs->by_seq)
+        cs->by_seq = seq_grows(j, unit, n, op->comm) ? 2 : 1;
+    if (cs->by_seq == 2)
+        cs->seq = op->call;
+}
+
 static hm_status_t ops_end(struct hm_join *j)
 {
     drop_double_calls(j);
@@ -856,6 +884,7 @@ static hm_status_t ops_end(struct hm_join *j)
             a.start_ns = a.end_ns = a.launch_end_ns = op->t_ns;
             a.source = HM_ARRIVAL_ENQUEUE;
         }
+        number_by_seq(j, unit, n_units, op);
         s = emit(j, a, op, (uint32_t)u->n, op->comm, device, 1);
     }
     free(unit);

@@ -40,6 +40,10 @@ struct hm_join_in {
     uint32_t device;                               /* where nothing tells the device */
     uint64_t n_kernels, n_apis, n_launches, n_ops; /* rows in the file: chooses the rules */
     uint32_t n_comms, only_comm; /* communicators of this process; the one, when it is one */
+    /** Operations carry a sequence number that all members count alike although their recordings
+     * began at different moments (PyTorch's `Seq` in imported traces): the launches of a
+     * communicator are numbered by it where it grows from launch to launch. */
+    int by_seq;
 };
 struct hm_join_stats {
     uint64_t n_arrivals, n_lone_kernels, n_lone_launches;

@@ -380,6 +380,7 @@ static hm_status_t collect_rank(struct hm_engine *e, uint32_t rank, struct hm_ra
                             .n_ops =
                                 (uint64_t)info->rows[HM_EV_NCCL_COLL] + info->rows[HM_EV_NCCL_P2P],
                             .n_comms = info->n_comms,
+                            .by_seq = info->source == HM_SOURCE_KINETO,
                             .only_comm = HM_NO_ID};
     /* the one communicator of the process, by its run-wide id; the others are holes */
     for (uint32_t id = 0; info->n_comms == 1 && id < hm_rank_n_defs(r, HM_DEF_COMM); id++)

@@ -70,13 +70,15 @@ static struct hm_event op(uint8_t kind, int64_t t, uint8_t func, uint32_t comm_i
 
 static struct hm_part got[64];
 static struct hm_join_stats stats;
+static int by_seq; /* of the next join() */
 static size_t join(const struct hm_event *ev, size_t n)
 {
     struct hm_join_in in = {.track = track,
                             .kernel_name = kernel_name,
                             .comm = comm,
                             .device = 3,
-                            .only_comm = HM_NO_ID};
+                            .only_comm = HM_NO_ID,
+                            .by_seq = by_seq};
     for (size_t i = 0; i < n; i++) {
         in.n_kernels += ev[i].kind == HM_EV_KERNEL;
         in.n_apis += ev[i].kind == HM_EV_API;
@@ -314,4 +316,34 @@ Test(join, without_kernels_the_host_times_stand_in)
     cr_assert_eq(got[0].a.source, HM_ARRIVAL_ENQUEUE);
     cr_assert_eq(got[0].a.start_ns, 110);
     cr_assert_eq(got[0].a.end_ns, 120);
+}
+
+/* Traces of a profiler begin at different collectives on different ranks: the sequence numbers of
+ * the process group tie what belongs together, where they grow from launch to launch. */
+Test(join, sequence_numbers_of_imported_traces)
+{
+    struct hm_event ev[] = {op(HM_EV_NCCL_COLL, 110, HM_NCCL_ALLREDUCE, 0, 17, HM_NO_ID, 10, -1),
+                            op(HM_EV_NCCL_COLL, 210, HM_NCCL_ALLREDUCE, 0, 19, HM_NO_ID, 10, -1),
+                            op(HM_EV_NCCL_COLL, 310, HM_NCCL_ALLREDUCE, 0, 20, HM_NO_ID, 10, -1),
+                            kernel(120, 50, 0, K_NCCL),
+                            kernel(220, 50, 0, K_NCCL),
+                            kernel(320, 50, 0, K_NCCL)};
+    struct hm_event order[] = {ev[0], ev[3], ev[1], ev[4], ev[2], ev[5]};
+    by_seq = 1;
+    cr_assert_eq(JOIN(order), 3);
+    cr_assert_eq(got[0].a.seq, 17);
+    cr_assert_eq(got[1].a.seq, 19);
+    cr_assert_eq(got[2].a.seq, 20);
+    /* one number twice, or one missing: by order, as without any */
+    order[2].u.op.call = 17;
+    cr_assert_eq(JOIN(order), 3);
+    cr_assert_eq(got[2].a.seq, 2);
+    order[2].u.op.call = HM_NO_ID;
+    cr_assert_eq(JOIN(order), 3);
+    cr_assert_eq(got[0].a.seq, 0);
+    /* what was recorded by the plugin counts from the communicator's birth: by order */
+    by_seq = 0;
+    order[2].u.op.call = 19;
+    cr_assert_eq(JOIN(order), 3);
+    cr_assert_eq(got[0].a.seq, 0);
 }
