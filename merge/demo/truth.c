@@ -155,7 +155,7 @@ void hm_demo_answer(const struct hm_demo *d, const struct hm_demo_truth *t,
         [HM_DEMO_SLOW_LINK] = {"bottleneck", "link", "network", "persistent"},
         [HM_DEMO_SLOW_NODE] = {"straggler", "node", "slow_gpu", "persistent"},
         [HM_DEMO_ALLOCATOR] = {"straggler", "rank", "allocator", ""},
-        [HM_DEMO_CHECKPOINT] = {"straggler", "rank", "checkpoint", "periodic"},
+        [HM_DEMO_CHECKPOINT] = {"bottleneck", "rank", "checkpoint", "periodic"},
         [HM_DEMO_ROTATE] = {"imbalance", "all", "more_work", "rotating"},
         [HM_DEMO_HANG] = {"hang", "rank", "unknown", ""},
         [HM_DEMO_MISMATCH] = {"mismatch", "rank", "unknown", ""}};
