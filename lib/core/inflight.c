@@ -119,7 +119,7 @@ uint32_t hm_open_peek(const struct hm_thread *row, struct hm_event copy_p[HM_OPE
                                                      .category = open->category,
                                                      .color = open->color,
                                                      .depth = (uint16_t)d,
-                                                     .payload_type = row->payload_type[d]};
+                                                     .payload_type = row->payload_type[d] & 0x7f};
         }
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&row->depth, memory_order_relaxed) == before)

@@ -122,7 +122,8 @@ struct hm_thread {
     _Atomic int64_t last_ns;
     uint64_t pad2[4];
     struct hm_open_range open[HM_OPEN_ROWS];
-    uint8_t payload_type[HM_OPEN_ROWS], owner[HM_OPEN_ROWS]; /* owner: who pushed, for his pop */
+    uint8_t payload_type[HM_OPEN_ROWS]; /* its top bit is the owner's */
+    uint8_t owner[HM_OPEN_ROWS];        /* who pushed, for his pop */
     uint64_t pad3;
 }; /* 1024 */
 struct hm_comm_slot {
