@@ -67,6 +67,24 @@ struct hm_jopstat_rank {
     struct hm_opstat s;
     uint32_t worker, pad;
 };
+/* Entries of the ledger; the first six are always told. */
+enum hm_loss_kind {
+    HM_L_COMPUTE,
+    HM_L_TRANSFER,
+    HM_L_WAIT,
+    HM_L_COPY,
+    HM_L_INPUT,
+    HM_L_IDLE,
+    HM_L_STRAGGLER,
+    HM_L_ROLE,
+    HM_L_ROTATING,
+    HM_L_JITTER,
+    HM_L_BUBBLE,
+    HM_L_CHECKPOINT,
+    HM_L_ONE_OFF,
+    HM_L_UNEXPLAINED,
+    HM_N_LOSSES
+};
 struct hm_judge {
     struct hm_judge_in in;
     struct hm_jpart *part;
@@ -90,7 +108,8 @@ struct hm_judge {
     int64_t *cause_ns;       /* [n_workers][HM_N_C] what that lateness was made of */
     int64_t total_ns, t0_ns; /* sum of step times */
     int64_t shift_max_ns;    /* largest disagreement of clocks and durations */
-    uint32_t clock_suspect, n_sync, replay_holds;
+    uint32_t clock_suspect, n_sync, replay_holds, has_losses;
+    int64_t loss_by[HM_N_LOSSES]; /* enum hm_loss_kind, by replay; where has_losses */
     struct hm_roles roles;
     struct hm_comm_use *use; /* [n_uses] communicators by key */
     uint32_t n_uses, n_own_members, **own_members;
@@ -168,6 +187,7 @@ hm_status_t hm_judge_stuck(struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_verdict(struct hm_judge *j, struct hm_result *result);
 /** Tables pop and trend. After the verdict. */
 hm_status_t hm_judge_pop(const struct hm_judge *j, struct hm_result *result);
+hm_status_t hm_judge_ledger(const struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_trends(const struct hm_judge *j, struct hm_result *result);
 hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *result);
 /** UUID of a worker's GPU as nvidia-smi spells it; fresh memory, NULL = unknown. */

@@ -120,44 +120,6 @@ static hm_status_t rank_table(struct hm_judge *j, struct hm_result *r)
     return HM_OK;
 }
 
-/* Sums over all workers, so that nothing is lost to rounding: the mean's remainder goes to the
- * last entry. The bubble of a pipeline's schedule lies in waits for messages, else in idle time. */
-static hm_status_t ledger_table(struct hm_judge *j, struct hm_result *r)
-{
-    static const char *const kind[] = {"compute", "transfer", "wait", "bubble",
-                                       "copy",    "input",    "idle"};
-    enum { WAIT = 2, BUBBLE = 3, IDLE = 6, N = 7 };
-    int64_t ns[N] = {0}, whole = 0, n = j->n_workers ? j->n_workers : 1;
-    for (uint32_t w = 0; w < j->n_workers; w++) {
-        const struct hm_step_part *s = &j->worker[w].sum;
-        int64_t input = s->input_ns < s->idle_ns ? s->input_ns : s->idle_ns;
-        const int64_t v[N] = {s->compute_ns, s->transfer_ns, s->wait_ns,        0,
-                              s->memcpy_ns,  input,          s->idle_ns - input};
-        for (int i = 0; i < N; i++)
-            ns[i] += v[i];
-        whole += s->t1_ns;
-    }
-    int64_t bubble = j->bubble_ns * n;
-    int64_t waited = bubble < ns[WAIT] ? bubble : ns[WAIT];
-    int64_t idle = bubble - waited < ns[IDLE] ? bubble - waited : ns[IDLE];
-    ns[BUBBLE] = waited + idle;
-    ns[WAIT] -= waited;
-    ns[IDLE] -= idle;
-    int64_t rest = whole / n;
-    for (int i = 0; i < N; i++) {
-        if (i == BUBBLE && !ns[i])
-            continue;
-        struct hm_out_ledger *t = hm_result_add(r, HM_T_ledger);
-        if (!t)
-            return no_memory();
-        t->kind = strdup(kind[i]);
-        t->ns = i < IDLE ? ns[i] / n : rest;
-        rest -= t->ns;
-        t->frac = ppb(t->ns, whole / n);
-    }
-    return HM_OK;
-}
-
 struct op_sort {
     uint64_t comm;
     uint32_t func, launch;
@@ -369,7 +331,7 @@ hm_status_t hm_judge_tables(struct hm_judge *j, struct hm_result *r)
     if (st == HM_OK)
         st = rank_table(j, r);
     if (st == HM_OK)
-        st = ledger_table(j, r);
+        st = hm_judge_ledger(j, r);
     if (st == HM_OK)
         st = op_table(j, r);
     if (st == HM_OK)

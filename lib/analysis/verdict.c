@@ -85,6 +85,8 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct h
         st = hm_judge_messages(j, r);
     if (st == HM_OK)
         st = hm_search_everybody(j, r, s);
+    if (st == HM_OK)
+        st = hm_search_ledger(j, r, s);
     largest_first(r);
     if (st != HM_OK || r->n_rows[HM_T_finding])
         return st;

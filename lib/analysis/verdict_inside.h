@@ -90,6 +90,8 @@ void hm_search_pattern(const struct hm_judge *j, struct hm_search *s, const int6
 hm_status_t hm_search_subjects(struct hm_judge *j, struct hm_result *r, struct hm_search *s);
 /** What holds up all: input, imbalance, jitter. */
 hm_status_t hm_search_everybody(struct hm_judge *j, struct hm_result *r, struct hm_search *s);
+/** Losses for the ledger, after all findings. Changes s->set. */
+hm_status_t hm_search_ledger(struct hm_judge *j, const struct hm_result *r, struct hm_search *s);
 
 /** Cause of the lateness of a set: the largest part, and control kernels where it is compute.
  *  Fills cause, explained_frac, evidence and ruled_out. */

@@ -214,6 +214,8 @@ void hm_view_ledger(const struct hm_result *r, struct hm_view *v)
     hm_view_column(v, "", 1, 2);
     for (uint32_t i = 0; i < r->n_rows[HM_T_ledger]; i++) {
         const struct hm_out_ledger *l = hm_result_row(r, HM_T_ledger, i);
+        if (!l->ns && i >= 6) /* a loss that this run has not */
+            continue;
         char bar[BAR + 1] = "";
         hm_view_row(v, 0);
         hm_view_cell(v, "%s", hm_words_ledger(l->kind));

@@ -94,7 +94,15 @@ const char *hm_words_ledger(const char *kind)
                                     {"wait", "collectives: waiting for the last"},
                                     {"copy", "copies"},
                                     {"input", "GPU idle: input"},
-                                    {"idle", "GPU idle: other"}};
+                                    {"idle", "GPU idle: other"},
+                                    {"straggler", "held up by the ranks above"},
+                                    {"imbalance_role", "uneven stages"},
+                                    {"imbalance_rotating", "uneven work, in turn"},
+                                    {"jitter", "hosts late, now and then"},
+                                    {"bubble", "pipeline bubble"},
+                                    {"checkpoint", "checkpoints"},
+                                    {"one_off", "single events"},
+                                    {"unexplained", "not explained"}};
     return LOOK_UP(w, kind);
 }
 

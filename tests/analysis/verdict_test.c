@@ -544,6 +544,58 @@ Test(verdict, noise_accuses_nobody_and_everything_sums)
     }
 }
 
+static int64_t entry(const struct hm_result *r, const char *kind)
+{
+    for (uint32_t i = 0; i < r->n_rows[HM_T_ledger]; i++) {
+        const struct hm_out_ledger *l = hm_result_row(r, HM_T_ledger, i);
+        if (!strcmp(l->kind, kind))
+            return l->ns;
+    }
+    return 0;
+}
+
+/* U1: 8 ranks, r5 112, the others 100, all-reduce 10. Of 122 in a step 100 are compute, 10 transfer
+ * and 12 the straggler's; those of the first step began before the record and stay what they are:
+ * waiting, 12 x 7 / 8, and compute, 12 / 8. */
+Test(verdict, ledger_of_u1)
+{
+    struct model m = {.n_ranks = 8,
+                      .n_steps = 40,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u1,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    cr_assert_eq(entry(&r, "straggler"), 39 * 12 * MS);
+    cr_assert_eq(entry(&r, "transfer"), 400 * MS);
+    cr_assert_eq(entry(&r, "compute"), 4000 * MS + 12 * MS / 8);
+    cr_assert_eq(entry(&r, "wait"), 12 * MS * 7 / 8);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < r.n_rows[HM_T_ledger]; i++)
+        sum += ((const struct hm_out_ledger *)hm_result_row(&r, HM_T_ledger, i))->ns;
+    cr_assert_eq(sum, 40 * 122 * MS);
+    hm_result_clear(&r);
+}
+
+/* U24: 44600 once in 200 steps of 410. */
+Test(verdict, ledger_of_u24)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 200,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = u24,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    cr_assert_eq(entry(&r, "one_off"), 44600 * MS);
+    cr_assert_eq(entry(&r, "straggler"), 0);
+    cr_assert_eq(entry(&r, "compute"), 200 * 400 * MS);
+    cr_assert_eq(entry(&r, "transfer"), 200 * 10 * MS);
+    hm_result_clear(&r);
+}
+
 /* Healthy ranks of many kinds: alike, with rare hiccups of some, with a slow wave over the steps of
  * all, in pairs. Nobody may be accused; seeds are fixed, so that the count is. */
 static int64_t healthy(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
