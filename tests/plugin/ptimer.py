@@ -9,9 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-import h5py
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from releases import h5py  # noqa: E402
 from releases import Wrong, WAYS, run, same, table, truth_of  # noqa: E402
 
 FIT = os.path.abspath(sys.argv[3])
