@@ -13,7 +13,9 @@
 
 static const double ENDS = 0.2, CORRELATION = -0.95;
 /* A kernel is looked at when its longest instance takes twice the shortest and it has 0.5 % of the
- * time: below, nothing it hides would be worth a verdict. */
+ * time: below, nothing it hides would be worth a verdict. Or, where its transfer is long beside the
+ * waits, when most workers take longer for it on average than the quickest, by 0.5 % of the time:
+ * a late worker is quick where the others wait, a slow GPU is slow where the others are not. */
 static const double VARIES = 2, SHARE = 0.005;
 
 int hm_infer_known(const char *name)
@@ -32,13 +34,18 @@ int hm_infer_known(const char *name)
     return 0;
 }
 
-int hm_infer_suspect(const char *name, uint32_t n, int64_t min_ns, int64_t max_ns, int64_t sum_ns,
-                     int64_t all_ns)
+int hm_infer_suspect(const char *name, const struct hm_infer_durations *d, int64_t all_ns)
 {
     if (hm_infer_known(name))
-        return n >= HM_INFER_MIN_KNOWN;
-    return n >= HM_INFER_MIN && (double)max_ns > VARIES * (double)min_ns &&
-           (double)sum_ns > SHARE * (double)all_ns;
+        return d->n >= HM_INFER_MIN_KNOWN;
+    if (d->n < HM_INFER_MIN || d->n_workers < 2)
+        return 0;
+    if ((double)d->max_ns > VARIES * (double)d->min_ns &&
+        (double)d->sum_ns > SHARE * (double)all_ns)
+        return 1;
+    double mean = (double)d->sum_means_ns / d->n_workers;
+    return mean - (double)d->least_ns > (double)d->most_ns - mean &&
+           (double)(d->most_ns - d->least_ns) * d->n > SHARE * (double)all_ns;
 }
 
 int hm_infer_is_collective(const struct hm_infer_series *const *series, size_t n, uint32_t least)

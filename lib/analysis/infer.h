@@ -22,11 +22,15 @@ struct hm_infer_series {
 };
 /** Does the name belong to a library that is known to communicate (DeepEP, NVSHMEM, ...)? */
 int hm_infer_known(const char *name);
+/** Durations of a kernel over all workers. */
+struct hm_infer_durations {
+    uint32_t n, n_workers;                   /* n: how often a worker ran it at least */
+    int64_t min_ns, max_ns, sum_ns;          /* shortest, longest; sum of a worker at most */
+    int64_t least_ns, most_ns, sum_means_ns; /* of the means of the workers */
+};
 /** Could this kernel synchronise? Instances of fixed work vary little; one that waits for others
- *  varies with them. n: how often a worker ran it at least; shortest and longest over all workers;
- *  sum: of a worker at most; all: of all kernels of a worker. */
-int hm_infer_suspect(const char *name, uint32_t n, int64_t min_ns, int64_t max_ns, int64_t sum_ns,
-                     int64_t all_ns);
+ *  varies with them. all: time of all kernels of a worker. */
+int hm_infer_suspect(const char *name, const struct hm_infer_durations *d, int64_t all_ns);
 /** Do the instances of a group behave as collectives: everybody leaves together, and whoever comes
  *  later stays shorter? series [n]. */
 int hm_infer_is_collective(const struct hm_infer_series *const *series, size_t n, uint32_t least);

@@ -24,7 +24,9 @@ struct hm_suspect {
 struct count {
     uint64_t key;
     int64_t min_ns, max_ns, sum_ns;
-    uint32_t n, kernel; /* n over all workers: the least */
+    int64_t least_ns, most_ns, sum_means_ns; /* of the means of the workers, when joined */
+    uint32_t n, kernel;                      /* n when joined: of a worker at least */
+    uint32_t n_workers, pad;
 };
 struct hm_engine_counts {
     struct count *slot;
@@ -128,11 +130,16 @@ static hm_status_t join_counts(struct hm_engine_counts *all, const struct hm_eng
             all->n_slots = n;
         }
         struct count *s = slot_of(all->slot, all->n_slots, q->key);
+        int64_t mean = q->sum_ns / q->n;
         if (!s->key) {
             *s = *q;
+            s->least_ns = s->most_ns = mean;
             all->n++;
-            continue;
         }
+        s->n_workers++;
+        s->sum_means_ns += mean;
+        s->least_ns = mean < s->least_ns ? mean : s->least_ns;
+        s->most_ns = mean > s->most_ns ? mean : s->most_ns;
         s->n = q->n < s->n ? q->n : s->n;
         s->min_ns = q->min_ns < s->min_ns ? q->min_ns : s->min_ns;
         s->max_ns = q->max_ns > s->max_ns ? q->max_ns : s->max_ns;
@@ -178,8 +185,9 @@ static hm_status_t choose_suspects(struct hm_engine *e)
     for (uint32_t i = 0; i < c->n_slots; i++) {
         const struct count *q = &c->slot[i];
         const char *name = q->key ? name_of(e, q->kernel) : "";
-        if (q->key && !hm_is_nccl_kernel(name) &&
-            hm_infer_suspect(name, q->n, q->min_ns, q->max_ns, q->sum_ns, c->all_ns))
+        const struct hm_infer_durations d = {q->n,      q->n_workers, q->min_ns,  q->max_ns,
+                                             q->sum_ns, q->least_ns,  q->most_ns, q->sum_means_ns};
+        if (q->key && !hm_is_nccl_kernel(name) && hm_infer_suspect(name, &d, c->all_ns))
             m->suspect[m->n_suspects++] =
                 (struct hm_suspect){.key = q->key, .sum_ns = q->sum_ns, .kernel = q->kernel};
     }

@@ -89,13 +89,26 @@ Test(infer, the_largest_group_that_fits)
         cr_assert_eq(group[i], 1 + i / 4);
 }
 
+static int suspect(const char *name, uint32_t n, int64_t min, int64_t max, int64_t sum,
+                   int64_t least, int64_t most, int64_t sum_means)
+{
+    const struct hm_infer_durations d = {n, 8, min, max, sum, least, most, sum_means};
+    return hm_infer_suspect(name, &d, 100000000);
+}
+
 Test(infer, suspects)
 {
     const char *name = "_Z17exchange_expertsPvS_";
-    cr_assert(hm_infer_suspect(name, 20, 600, 300000, 10000000, 100000000));
-    cr_assert_not(hm_infer_suspect(name, 19, 600, 300000, 10000000, 100000000));
-    cr_assert_not(hm_infer_suspect(name, 20, 600, 1200, 10000000, 100000000)); /* not over twice */
-    cr_assert_not(hm_infer_suspect(name, 20, 600, 300000, 500000, 100000000)); /* 0.5 % */
-    cr_assert(hm_infer_suspect("_ZN7deep_ep9intranode8dispatchE", 4, 600, 700, 5, 100));
+    /* all means alike: what varies is told by the longest and the shortest */
+    cr_assert(suspect(name, 20, 600, 300000, 10000000, 500, 500, 4000));
+    cr_assert_not(suspect(name, 19, 600, 300000, 10000000, 500, 500, 4000));
+    cr_assert_not(suspect(name, 20, 600, 1200, 10000000, 500, 500, 4000)); /* not over twice */
+    cr_assert_not(suspect(name, 20, 600, 300000, 500000, 500, 500, 4000)); /* 0.5 % */
+    /* two of eight workers are quick, the others wait 100 us: 20 x 100 us is 2 % */
+    cr_assert(suspect(name, 20, 400000, 500000, 10000000, 400000, 500000, 3800000));
+    cr_assert_not(suspect(name, 20, 400000, 420000, 10000000, 400000, 420000, 3320000)); /* 0.4 % */
+    /* one of eight is slow: a slow GPU */
+    cr_assert_not(suspect(name, 20, 400000, 500000, 10000000, 400000, 500000, 3300000));
+    cr_assert(suspect("_ZN7deep_ep9intranode8dispatchE", 4, 600, 700, 5, 600, 700, 5200));
     cr_assert_not(hm_infer_known("gemm"));
 }
