@@ -58,6 +58,28 @@ static const char *cause_of_part(int top)
     }
 }
 
+/* Were their threads ready but without a CPU for most of it? Then the machine is too full, and no
+ * code of theirs is slow. */
+static int is_descheduled(const struct hm_judge *j, const struct hm_search *s, int64_t late,
+                          int64_t *wait_p)
+{
+    int64_t wait = 0;
+    for (uint32_t w = 0; w < j->n_workers; w++)
+        if (!s->found[w] && !HM_IS_NONE(j->worker[w].health.wait_ns))
+            wait += j->worker[w].health.wait_ns;
+    *wait_p = wait;
+    return late > 0 && wait >= late / 2;
+}
+
+/* Steps in which waiting for another rank costs at least a quarter of what it does on average. */
+static uint32_t steps_hit(const struct hm_judge *j, const struct hm_search *s)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < j->n_steps; i++)
+        n += s->loss_ns > 0 && 4 * (double)s->loss[i] * (double)j->n_steps > (double)s->loss_ns;
+    return n;
+}
+
 /* Waiting for another rank in every step: work that is dealt unevenly, or pauses. */
 static hm_status_t in_turn(struct hm_judge *j, struct hm_result *r, struct hm_search *s)
 {
@@ -90,12 +112,22 @@ static hm_status_t in_turn(struct hm_judge *j, struct hm_result *r, struct hm_se
         if (hm_judge_frac(j, loss) < ALL_FLOOR)
             return HM_OK;
     }
-    return hm_words_all(
-        j, r, compute ? "imbalance" : "jitter", NULL, all > 0 ? cause_of_part(top) : "unknown",
+    const char *cause = all > 0 ? cause_of_part(top) : "unknown";
+    int64_t wait = 0;
+    int descheduled = !strcmp(cause, "host_cpu") && is_descheduled(j, s, late, &wait);
+    hm_status_t st = hm_words_all(
+        j, r, compute ? "imbalance" : "jitter", NULL, descheduled ? "host_descheduled" : cause,
         loss,
-        hm_text("another rank is late in every step: %.1f %% of the time goes into waiting for "
-                "whoever is last; no rank in particular",
-                100 * hm_judge_frac(j, loss)));
+        hm_text("now one rank is late, now another, in %u of %zu steps: %.1f %% of the time goes "
+                "into waiting for whoever is last; no rank in particular",
+                steps_hit(j, s), j->n_steps, 100 * hm_judge_frac(j, loss)));
+    struct hm_out_finding *f = r->rows[HM_T_finding];
+    if (st == HM_OK && descheduled)
+        hm_list_add(&f[r->n_rows[HM_T_finding] - 1].evidence,
+                    "threads were ready but without a CPU for %.1f ms, of %.1f ms that ranks came "
+                    "late",
+                    hm_ms(wait), hm_ms(late));
+    return st;
 }
 
 hm_status_t hm_search_everybody(struct hm_judge *j, struct hm_result *r, struct hm_search *s)

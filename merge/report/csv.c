@@ -2,6 +2,7 @@
  *
  * Box: merge/report. Cells that a spreadsheet would run as a formula get a quote in front.
  */
+#include "out/utf8.h"
 #include "report/collectives.h"
 #include "report/report.h"
 #include "report/select.h"
@@ -10,22 +11,28 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void cell_text(FILE *out, const char *s)
+/* Bytes that are no UTF-8 and control characters become ?, only a list keeps its line ends. */
+static void cell_text(FILE *out, const char *text, int is_list)
 {
-    if (!s)
+    if (!text)
         return;
-    int formula = *s && strchr("=+-@\t\r", *s) != NULL;
-    if (!formula && !strpbrk(s, ",\"\r\n")) {
-        fputs(s, out);
-        return;
-    }
-    fputs(formula ? "\"'" : "\"", out);
-    for (; *s; s++) {
+    int formula = *text && strchr("=+-@\t\r", *text) != NULL;
+    int quoted = formula || strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted)
+        fputs(formula ? "\"'" : "\"", out);
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = hm_utf8(s), control = (*s < 0x20 && !(is_list && *s == '\n')) || *s == 0x7F ||
+                                      (*s == 0xC2 && s[1] < 0xA0);
         if (*s == '"')
             fputc('"', out);
-        fputc(*s, out);
+        if (!n || control)
+            fputc('?', out);
+        else
+            fwrite(s, 1, (size_t)n, out);
+        s += n ? n : 1;
     }
-    fputc('"', out);
+    if (quoted)
+        fputc('"', out);
 }
 
 static void cell_int(FILE *out, int64_t v)
@@ -41,7 +48,7 @@ static void cell(FILE *out, const struct hm_result_col *col, const char *at)
     if (s == buf) /* a number: never quoted */
         fputs(s, out);
     else
-        cell_text(out, s);
+        cell_text(out, s, col->cell == HM_CELL_LIST);
 }
 
 struct sweep {

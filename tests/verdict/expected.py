@@ -214,8 +214,6 @@ TABLE = {
 }
 
 NOT_YET = {
-    "odd-names": "--csv kernels prints control characters and bytes that are no UTF-8",
     "odd-times": "one kernel at the end of time empties all windows, and the grade is full",
     "odd-uneven-marks": "step numbers of the ranks are mixed: twice the time there was",
-    "u4-descheduled": "CPU time of threads is not asked where all are late in turn",
 }
