@@ -110,14 +110,20 @@ void hm_slot_commit(const struct hm_event *done);
 
 /* ---- launch.c ---- */
 
+static inline int hm_has_root(uint8_t func)
+{
+    return func == HM_NCCL_BROADCAST || func == HM_NCCL_REDUCE || func == HM_NCCL_GATHER ||
+           func == HM_NCCL_SCATTER;
+}
+/** The launch that an operation announced on this thread belongs to, counting it there; HM_NO_ID
+ *  none. *end_ns_p = when it ended if nothing lies between, else 0. */
+uint32_t hm_launch_of(uint32_t comm, const struct hm_nccl_desc *d, int64_t *end_ns_p);
 /** A number for the next launch. */
 uint32_t hm_launch_next(void);
 void hm_start_group_api(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_start_group(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_start_call(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_start_launch(uint64_t *handle_p, const struct hm_nccl_desc *d);
-void hm_start_op(uint64_t *handle_p, const struct hm_nccl_desc *d);
-void hm_start_ce(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_state_group(struct hm_op_slot *slot, int state);
 void hm_stop_group(uint64_t launch);
 void hm_stop_group_api(struct hm_op_slot *slot);
@@ -128,7 +134,12 @@ void hm_stop_call(uint64_t serial, struct hm_op_slot *slot);
  *  not that. */
 int hm_stop_here(uint64_t serial);
 void hm_stop_launch(struct hm_op_slot *slot);
+
+/* ---- operation.c ---- */
+
+void hm_start_op(uint64_t *handle_p, const struct hm_nccl_desc *d);
 void hm_stop_op(struct hm_op_slot *slot);
+void hm_start_ce(uint64_t *handle_p, const struct hm_nccl_desc *d);
 
 /* ---- proxy.c ---- */
 
