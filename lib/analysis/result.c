@@ -81,19 +81,31 @@ const void *hm_result_row(const struct hm_result *result, enum hm_result_id tabl
     return (const char *)result->rows[table] + (size_t)i * hm_result_tables[table].row_bytes;
 }
 
+static void row_clear(const struct hm_result_table *table, char *row)
+{
+    for (uint16_t i = 0; i < table->n_cols; i++) {
+        uint8_t cell = table->col[i].cell;
+        if (cell != HM_CELL_STR && cell != HM_CELL_LIST && cell != HM_CELL_IDS)
+            continue;
+        char *text;
+        memcpy(&text, row + 8 * i, 8);
+        free(text);
+    }
+}
+
+void hm_result_drop(struct hm_result *result, enum hm_result_id table)
+{
+    const struct hm_result_table *t = &hm_result_tables[table];
+    if (result->n_rows[table])
+        row_clear(t, (char *)result->rows[table] + (size_t)--result->n_rows[table] * t->row_bytes);
+}
+
 void hm_result_clear(struct hm_result *result)
 {
     for (unsigned t = 0; t < HM_N_TABLES; t++) {
         const struct hm_result_table *table = &hm_result_tables[t];
         for (uint32_t r = 0; r < result->n_rows[t]; r++)
-            for (uint16_t i = 0; i < table->n_cols; i++) {
-                uint8_t cell = table->col[i].cell;
-                if (cell != HM_CELL_STR && cell != HM_CELL_LIST && cell != HM_CELL_IDS)
-                    continue;
-                char *text;
-                memcpy(&text, (char *)result->rows[t] + (size_t)r * table->row_bytes + 8 * i, 8);
-                free(text);
-            }
+            row_clear(table, (char *)result->rows[t] + (size_t)r * table->row_bytes);
         free(result->rows[t]);
     }
     memset(result, 0, sizeof(*result));

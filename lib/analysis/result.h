@@ -73,6 +73,8 @@ struct hm_result {
 /** Adds a row to a table: zeroed, but unknown (I64, PPB: HM_NONE(0); F64: NAN; else NULL). NULL =
  *  no memory. Pointers to earlier rows of the table become invalid. */
 void *hm_result_add(struct hm_result *result, enum hm_result_id table);
+/** Takes the last row of a table away again. */
+void hm_result_drop(struct hm_result *result, enum hm_result_id table);
 /** Row i of a table, NULL when there is none. */
 const void *hm_result_row(const struct hm_result *result, enum hm_result_id table, uint32_t i);
 /** The sentence of an unknown value. */

@@ -142,12 +142,21 @@ static uint32_t joint_set(struct hm_judge *j, struct hm_search *s, uint32_t n_la
     return enough;
 }
 
+/* Work goes to the mean of the role: what is left of the gain must reach the floor as well. */
 static hm_status_t report(struct hm_judge *j, struct hm_result *r, struct hm_search *s,
                           const struct hm_candidate *c)
 {
+    hm_status_t st = hm_words_finding(j, r, s->set, c);
+    if (st != HM_OK)
+        return st;
+    const struct hm_out_finding *f = hm_result_row(r, HM_T_finding, r->n_rows[HM_T_finding] - 1);
+    if (hm_judge_frac(j, f->gain_ns) < FLOOR) {
+        hm_result_drop(r, HM_T_finding);
+        return HM_OK;
+    }
     for (uint32_t w = 0; w < j->n_workers; w++)
         s->found[w] |= s->set[w];
-    return hm_words_finding(j, r, s->set, c);
+    return HM_OK;
 }
 
 static hm_status_t search(struct hm_judge *j, struct hm_result *r, struct hm_search *s,
