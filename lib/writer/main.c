@@ -7,6 +7,7 @@
  * (death; not exec).
  */
 #include "core/clock.h"
+#include "store/shield.h"
 #include "writer/writer.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@
 #define HALF_TICK  (5 * MS)
 #define BUSY_TICK  (1 * MS)
 #define EXIT_USAGE 64
+#define CHECK_WORD "--check-file"
 
 static volatile sig_atomic_t terminated;
 
@@ -396,6 +399,26 @@ static int is_nobody(struct hm_writer *w)
     return 0;
 }
 
+/* By a fresh process: HDF5 in this one still has its own idea of the file. */
+static int can_be_read(const char *path)
+{
+    int status = 1;
+    pid_t pid = fork();
+    if (!pid) {
+        execl("/proc/self/exe", "hindmost-writer", CHECK_WORD, path, (char *)NULL);
+        _exit(1);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+static void remove_file(const char *path)
+{
+    char tail[1220];
+    snprintf(tail, sizeof(tail), "%.*s.tail", (int)(strlen(path) - 3), path);
+    unlink(path);
+    unlink(tail);
+}
+
 static hm_status_t finish(struct hm_writer *w, enum hm_end why)
 {
     uint32_t asked = atomic_load(&w->view.pool->flush_asked);
@@ -410,10 +433,19 @@ static hm_status_t finish(struct hm_writer *w, enum hm_end why)
     if (is_nobody(w)) {
         hm_rankfile_discard(w->file);
     } else if (w->said_io && hm_rankfile_flush(w->file)) { /* and there is still no room */
-        hm_pool_note(&w->view, HM_E_IO,
-                     "the rank file was left as it was last flushed; `hindmost info --finish` "
-                     "makes it whole where there is room again");
+        char path[1200];
+        snprintf(path, sizeof(path), "%s", hm_rankfile_path(w->file));
         hm_rankfile_abandon(w->file);
+        if (can_be_read(path)) {
+            hm_pool_note(&w->view, HM_E_IO,
+                         "the rank file was left as it was last flushed; `hindmost info --finish` "
+                         "makes it whole where there is room again");
+        } else {
+            remove_file(path);
+            hm_pool_note(&w->view, HM_E_IO,
+                         "the rank file broke off in the midst of a flush and cannot be read: "
+                         "removed, nothing of this rank is kept; is the disk full?");
+        }
         w->abandoned = 1;
         s = HM_E_IO;
     } else {
@@ -460,9 +492,14 @@ static int run(struct hm_writer *w)
     return hm_status_exit(s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct hm_writer w;
+    if (argc == 3 && !strcmp(argv[1], CHECK_WORD)) { /* asked by a writer about its file */
+        uint8_t verdict = HM_SHIELD_FAULTY;
+        hm_shield_try(&argv[2], 1, &verdict);
+        return verdict != HM_SHIELD_GOOD;
+    }
     set_signals();
     if (hm_pool_attach(POOL_FD, &w.view)) {
         hm_say(HM_SAY_ERROR, "hindmost-writer is started by the recorder, not by hand");

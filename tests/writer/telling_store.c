@@ -2,6 +2,7 @@
  * every append of marks fail as a full disk does.
  */
 #include "store/rankfile.h"
+#include "store/shield.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,10 +91,16 @@ void hm_rankfile_discard(struct hm_rankfile *rf)
 const char *hm_rankfile_path(const struct hm_rankfile *rf)
 {
     (void)rf;
-    return NULL;
+    return "/nonexistent.h5";
 }
 
 void hm_rankfile_abandon(struct hm_rankfile *rf)
 {
     (void)rf;
+}
+
+void hm_shield_try(char *const path[], size_t n, uint8_t bad_p[])
+{
+    (void)path;
+    memset(bad_p, HM_SHIELD_GOOD, n);
 }
