@@ -44,6 +44,7 @@ struct hm_jworker {
     struct hm_step_part sum;                        /* over the analysed steps */
     struct hm_step_part watched;                    /* over those in which a profiler worked */
     int64_t wait_ns, transfer_ns, late_ns, gain_ns, caused_ns, indirect_ns;
+    int64_t critical_ns; /* own work on the critical path */
     uint32_t last_arrivals, last_in_steps;
     struct hm_kernel_stat *kernel;
     uint32_t n_kernels, cap_kernels;
@@ -141,6 +142,8 @@ hm_status_t hm_judge_siblings(struct hm_judge *j);
 /** Fills own, common, ref, excess of a launch; all earlier launches have been. */
 void hm_compare_launch(struct hm_compare *c, struct hm_jlaunch *l);
 void hm_compare_destroy(struct hm_compare *c);
+/** Fills critical_ns of the workers. */
+hm_status_t hm_judge_critical(struct hm_judge *j);
 /** Charges all waits: caused, indirect, schedule. After all launches were compared. */
 void hm_judge_charge(struct hm_judge *j);
 /** Worlds, roles, dimensions. */

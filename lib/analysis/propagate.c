@@ -235,6 +235,7 @@ hm_status_t hm_judge_propagate(struct hm_judge *j)
     if (s == HM_OK) {
         hm_judge_charge(j);
         last_of_steps(j);
+        s = hm_judge_critical(j);
     }
     return s;
 }

@@ -116,6 +116,7 @@ static hm_status_t rank_table(struct hm_judge *j, struct hm_result *r)
         t->gain_ns = q->gain_ns;
         t->role = strdup(j->roles.of[j->roles.role[w]].label);
         t->world = j->roles.world[w];
+        t->critical_ns = q->critical_ns;
     }
     return HM_OK;
 }

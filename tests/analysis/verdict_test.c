@@ -656,3 +656,32 @@ Test(verdict, few_steps_are_insufficient)
     cr_assert_str_eq(f->confidence, "likely");
     hm_result_clear(&r);
 }
+
+/* Every step ends when the all-reduce does, 10 after rank 2 came, which computed 120 since the one
+ * before: all of the path but the transfers is its. */
+static int64_t slow_2(const struct model *m, uint32_t rank, uint32_t step, uint32_t bucket)
+{
+    (void)m, (void)step, (void)bucket;
+    return rank == 2 ? 120 * MS : 100 * MS;
+}
+
+Test(verdict, critical_path_is_that_of_the_last)
+{
+    struct model m = {.n_ranks = 4,
+                      .n_steps = 20,
+                      .n_buckets = 1,
+                      .reduce_ns = 10 * MS,
+                      .compute = slow_2,
+                      .one_stream = 1};
+    struct hm_result r;
+    model_run(&m, &r, NULL);
+    for (uint32_t w = 0; w < 4; w++) {
+        const struct hm_out_rank *q = hm_result_row(&r, HM_T_rank, w);
+        if (w != 2)
+            cr_expect_eq(q->critical_ns, 0, "rank %u", w);
+        else /* the host is ahead but in the first step, which it begins */
+            cr_expect(q->critical_ns >= 19 * 120 * MS && q->critical_ns <= 20 * 121 * MS, "%lld",
+                      (long long)q->critical_ns);
+    }
+    hm_result_clear(&r);
+}
