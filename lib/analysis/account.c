@@ -308,6 +308,9 @@ static hm_status_t device_event(struct hm_account *a, const struct hm_event *ev)
                 stat = hm_acc_stat_of(a, ev);
         }
     }
+    if (ev->kind == HM_EV_MEMCPY && ev->u.copy.copy == 1 &&
+        ev->u.copy.bytes < (uint64_t)(INT64_MAX - a->fed_bytes) / 2)
+        a->fed_bytes += (int64_t)ev->u.copy.bytes;
     st = op_add(a, &o, stat, w);
     if (st == HM_OK && a->ops)
         st = hm_opstats_device(a->ops, ev, o.name, a->gap_by_ns);

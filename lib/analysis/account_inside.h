@@ -92,6 +92,7 @@ struct hm_account {
     size_t n_idle, cap_idle;
     int64_t gap_by_ns[HM_IDLE_N]; /* the gap before the operation seen last, by reason */
     struct hm_opstats *ops;       /* NULL = not kept */
+    int64_t fed_bytes;            /* copied to the device since the last step was closed */
     int64_t memory, memory_peak;  /* device bytes in use; most in the open step, HM_NONE */
     int64_t busy_ns;              /* the device has had something to run up to here */
     struct hm_interval *scratch;

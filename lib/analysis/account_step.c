@@ -239,6 +239,7 @@ hm_status_t hm_acc_step_flush(struct hm_account *a, int at_end)
                              .comm_ns = hm_length(comm, n_comm),
                              .overlap_ns = hm_overlap(compute, n_compute, comm, n_comm),
                              .peak_bytes = a->memory_peak,
+                             .fed_bytes = a->fed_bytes,
                              .device = a->in.device,
                              .flags = w->flags,
                              .step = w->step};
@@ -273,6 +274,7 @@ hm_status_t hm_acc_step_flush(struct hm_account *a, int at_end)
             a->piece[kept++] = *q;
     }
     a->n_pieces = kept;
+    a->fed_bytes = 0;
     if (!HM_IS_NONE(a->memory_peak))
         a->memory_peak = a->memory;
     a->i_step++;

@@ -16,6 +16,8 @@
 
 /* A mean that is not known to this is compared with nothing. */
 static const double MAX_ERROR = 0.015;
+/* Bytes that differ by less say nothing: batches are never quite alike. */
+static const double MORE_BYTES = 1.05;
 
 struct ratio {
     double ratio, error;
@@ -76,18 +78,34 @@ static int by_double(const void *x, const void *y)
     return (p > q) - (p < q);
 }
 
+static double ratio_to_median(double mine, double *v, uint32_t n)
+{
+    if (n < 2 || mine <= 0)
+        return 0;
+    qsort(v, n, sizeof(*v), by_double);
+    return v[(n - 1) / 2] > 0 ? mine / v[(n - 1) / 2] : 0;
+}
+
 /* What it exchanges in all-to-all over the median of the others; 0 = nothing to compare. */
 static double bytes_ratio(const struct hm_judge *j, uint32_t worker, double *v)
 {
+    const struct hm_jworker *w = &j->worker[worker];
     uint32_t n = 0;
     for (uint32_t q = 0; q < j->n_workers; q++)
         if (q != worker && j->worker[q].n_all_to_all)
             v[n++] = (double)j->worker[q].all_to_all_bytes / j->worker[q].n_all_to_all;
-    if (n < 2 || !j->worker[worker].n_all_to_all)
-        return 0;
-    qsort(v, n, sizeof(*v), by_double);
-    double mine = (double)j->worker[worker].all_to_all_bytes / j->worker[worker].n_all_to_all;
-    return v[(n - 1) / 2] > 0 ? mine / v[(n - 1) / 2] : 0;
+    return w->n_all_to_all ? ratio_to_median((double)w->all_to_all_bytes / w->n_all_to_all, v, n)
+                           : 0;
+}
+
+/* The same of what is copied to it from the host: its input. */
+static double fed_ratio(const struct hm_judge *j, uint32_t worker, double *v)
+{
+    uint32_t n = 0;
+    for (uint32_t q = 0; q < j->n_workers; q++)
+        if (q != worker && j->worker[q].sum.fed_bytes > 0)
+            v[n++] = (double)j->worker[q].sum.fed_bytes;
+    return ratio_to_median((double)j->worker[worker].sum.fed_bytes, v, n);
 }
 
 /* Compares one key; 0 = it is no control. n_others_p: how many peers run it at all. */
@@ -162,6 +180,11 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
     uint32_t n = 0;
     int64_t whole = 0, alone = 0;
     c->bytes = bytes_ratio(j, worker, tmp);
+    if (c->bytes <= MORE_BYTES) {
+        double fed = fed_ratio(j, worker, tmp);
+        c->is_fed = fed > MORE_BYTES;
+        c->bytes = c->is_fed ? fed : c->bytes;
+    }
     for (uint32_t i = 0; i < w->n_kernels; i++) {
         struct mean mine = mean_of(&w->kernel[i], from);
         uint32_t n_others = 0;
@@ -173,7 +196,7 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
             alone += mine.total_ns;
         if (!is_control)
             continue;
-        if (c->bytes > 1.05 && fabs(v[n].ratio - c->bytes) < fabs(v[n].ratio - 1)) {
+        if (c->bytes > MORE_BYTES && fabs(v[n].ratio - c->bytes) < fabs(v[n].ratio - 1)) {
             c->n_follow++; /* it does what it is sent */
             continue;
         }

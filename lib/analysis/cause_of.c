@@ -71,8 +71,11 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
         double known = 3 * k.error > 0.01 ? 3 * k.error : 0.01;
         if (k.n_follow)
             hm_list_add(&f->evidence,
-                        "it exchanges %.2fx the bytes of its peers in all-to-all, and %u of its "
-                        "kernels are longer by as much",
+                        k.is_fed
+                            ? "it is fed %.2fx the bytes of its peers, and %u of its kernels are "
+                              "longer by as much"
+                            : "it exchanges %.2fx the bytes of its peers in all-to-all, and %u "
+                              "of its kernels are longer by as much",
                         k.bytes, k.n_follow);
         if (k.alone >= 0.2) { /* sizes differ: no clock makes a grid larger */
             cause = "more_work";

@@ -303,6 +303,8 @@ static void add_parts(struct hm_step_part *sum, const struct hm_step_part *p)
     if (!HM_IS_NONE(p->peak_bytes) &&
         (HM_IS_NONE(sum->peak_bytes) || p->peak_bytes > sum->peak_bytes))
         sum->peak_bytes = p->peak_bytes;
+    if (p->fed_bytes > 0 && sum->fed_bytes < INT64_MAX / 2)
+        sum->fed_bytes += p->fed_bytes;
     sum->n_kernels += p->n_kernels;
 }
 

@@ -181,6 +181,7 @@ struct hm_control {
     double error; /* standard error of ratio */
     double same;  /* part of the control time that takes as long as on the peers, beside agree */
     double bytes; /* what it exchanges in all-to-all over its peers, 0 = nothing to compare */
+    int is_fed;   /* 1: bytes is what is copied to it from the host instead */
     uint32_t n_follow; /* kernels that are longer by that */
 };
 hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned from_block,

@@ -92,6 +92,7 @@ struct hm_step_part {
     int64_t alloc_ns, module_ns, blocked_ns, checkpoint_ns;
     /* idle_ns by reason; what they do not add up to is not explained */
     int64_t idle_by_ns[HM_IDLE_N];
+    int64_t fed_bytes; /* copied from the host to the device */
 }; /* one worker, one step; compute..idle sum to t1 - t0; flags: warm-up, our own flush inside */
 struct hm_launch {
     uint64_t comm;
@@ -134,7 +135,7 @@ struct hm_kernel_stat {
     uint32_t n_all, pad;
 }; /* 240; n may be 0 */
 _Static_assert(sizeof(struct hm_arrival) == 64 && sizeof(struct hm_annot) == 32 &&
-                   sizeof(struct hm_segment) == 192 && sizeof(struct hm_step_part) == 240 &&
+                   sizeof(struct hm_segment) == 192 && sizeof(struct hm_step_part) == 248 &&
                    sizeof(struct hm_launch) == 104 && sizeof(struct hm_part) == 112 &&
                    sizeof(struct hm_kernel_stat) == 240,
                "");
