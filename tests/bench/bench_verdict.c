@@ -1,7 +1,10 @@
 /* Verdict bench: writes demo runs, analyses each as `hindmost report` does, scores the answers.
  *
- *   bench_verdict N JOBS [WRONG]     N cases, JOBS processes; WRONG: file for the wrong ones
- *   bench_verdict one I              case I alone, with its command line
+ *   bench_verdict N JOBS [WRONG [FIRST]]
+ *       cases FIRST (0) to N - 1 in JOBS processes; the wrong ones go to the file WRONG
+ *   bench_verdict one I
+ *       case I alone, with its command line
+ *
  * Each process takes every JOBS-th case; one that dies loses its case only. SIGTERM: the tables of
  * the cases so far.
  */
@@ -166,13 +169,14 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-static int run_all(uint32_t n, uint32_t jobs, const char *top, struct verdict_got *got)
+static int run_all(uint32_t first, uint32_t n, uint32_t jobs, const char *top,
+                   struct verdict_got *got)
 {
     pid_t pid[16];
     for (uint32_t w = 0; w < jobs; w++) {
         pid[w] = fork();
         if (!pid[w])
-            worker(w, n, jobs, top, got);
+            worker(first + w, n, jobs, top, got);
     }
     struct sigaction act = {.sa_handler = stop};
     sigaction(SIGTERM, &act, NULL);
@@ -204,12 +208,12 @@ static int run_all(uint32_t n, uint32_t jobs, const char *top, struct verdict_go
             pid[w] = -1;
             continue;
         }
-        for (uint32_t i = w; i < n; i += jobs)
+        for (uint32_t i = first + w; i < n; i += jobs)
             if (got[i].state == VERDICT_RUNNING)
                 got[i].state = VERDICT_CRASHED;
         pid[w] = fork();
         if (!pid[w])
-            worker(w, n, jobs, top, got);
+            worker(first + w, n, jobs, top, got);
     }
     return 1;
 }
@@ -255,7 +259,8 @@ int main(int argc, char **argv)
         return 1;
     }
     double t0 = now();
-    int ok = run_all(n, jobs, top, got);
+    uint32_t first = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    int ok = run_all(first, n, jobs, top, got);
     nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     if (!ok)
         return 1;
