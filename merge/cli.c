@@ -238,7 +238,10 @@ int hm_cli_run(int argc, char **argv)
         if (cmd->opt[i].type == HM_OPT_LIST)
             free(((struct hm_option_list *)(void *)((char *)args + cmd->opt[i].offset))->v);
     free(args);
+    errno = 0;
     if (fflush(stdout) || ferror(stdout)) {
+        if (errno == EPIPE) /* the reader has seen enough: no fault of ours, and no news */
+            return 1;
         hm_say(HM_SAY_ERROR, "stdout: could not be written");
         return 1;
     }

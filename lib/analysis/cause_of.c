@@ -45,16 +45,16 @@ hm_status_t hm_cause_find(const struct hm_judge *j, const uint8_t *set, uint32_t
         if (c == top)
             hm_list_add(&f->evidence, "%s: %.1f ms more than its peers, over all steps",
                         part_name[c], hm_ms(part[c]));
-        else if (part[c] * 4 >= part[top])
+        else if (part[c] > 0 && part[c] * 20 >= explained) /* too much of it to be ruled out */
             hm_list_add(&f->evidence, "%s: %.1f ms", part_name[c], hm_ms(part[c]));
-        else if (usual || part[c] * 50 > part[top])
+        else if (usual || part[c] * 100 > explained)
             hm_list_add(&f->ruled_out, "%s: %.1f ms", part_name[c],
                         part[c] > 0 ? hm_ms(part[c]) : 0.0);
     }
     int64_t call_ns = 0;
     char *call = explained > 0 ? hm_judge_call(j, first, top, &call_ns) : NULL;
     if (call)
-        hm_list_add(&f->evidence, "the host is held most by %s: %.1f ms", call, hm_ms(call_ns));
+        hm_list_add(&f->evidence, "the host is held most by %s", call);
     free(call);
     if (explained <= 0) {
         hm_list_add(&f->evidence, "what its lateness is made of was not recorded");

@@ -90,6 +90,13 @@ static hm_status_t judge_steps(struct hm_judge *j, struct hm_result *r, struct h
     largest_first(r);
     if (st != HM_OK || r->n_rows[HM_T_finding])
         return st;
+    const struct hm_run *run = j->in.run;
+    if (run->n_ranks > run->n_present) /* whoever is not seen may be the one all wait for */
+        return hm_words_none(
+            j, r, "undecided", detectable,
+            hm_text("cannot say: %u of %u ranks left no file that can be used, and one of them may "
+                    "hold the others up; of those seen nobody does (%zu steps)",
+                    run->n_ranks - run->n_present, run->n_ranks, j->n_steps));
     return hm_words_none(
         j, r, "none", detectable,
         hm_text("no rank holds the others up (%zu steps; an effect of %.1f %% would "

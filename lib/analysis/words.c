@@ -184,7 +184,11 @@ hm_status_t hm_words_finding(struct hm_judge *j, struct hm_result *r, const uint
         free(f->status);
         f->status = strdup("bottleneck");
     }
-    double per_step = hm_ms(gain) / (double)(j->n_steps ? j->n_steps : 1);
+    /* where it lies in a stretch of the run: a step of that stretch */
+    size_t in = pattern == HM_P_FROM_STEP || pattern == HM_P_EPISODE
+                    ? (size_t)c->found.last - c->found.first + 1
+                    : j->n_steps;
+    double per_step = hm_ms(gain) / (double)(in ? in : 1);
     char *when = hm_words_when(f);
     if (pattern == HM_P_ONE_OFF)
         f->text =
