@@ -138,8 +138,12 @@ static hm_status_t tell(struct hm_judge *j, struct hm_result *r, const struct hm
                 100 * (double)l->peer_ns / (double)l->step_ns);
     hm_list_add(&f->ruled_out, "slow GPU: all links of a ring go at one pace, only this one's wire "
                                "is busy");
-    hm_list_add(&f->next, "look at the network card, cable and switch port between %s and %s",
-                hm_judge_host(j, l->from), hm_judge_host(j, l->to));
+    const char *a = hm_judge_host(j, l->from), *b = hm_judge_host(j, l->to);
+    if (strcmp(a, b) != 0)
+        hm_list_add(&f->next, "look at the network card, cable and switch port between %s and %s",
+                    a, b);
+    else
+        hm_list_add(&f->next, "look at NVLink and PCIe of %s: nvidia-smi topo -m, nvlink -e", a);
     f->text =
         hm_text("%s is slow: %.2f ms a step, repairing it gains %.1f %%", f->label,
                 hm_ms(gain) / (double)(j->n_steps ? j->n_steps : 1), 100 * hm_judge_frac(j, gain));
