@@ -190,17 +190,7 @@ static int state_new(void *handle, int state, union hm_nccl_args *args)
                 to.dtype = d->u.p2p.dtype;                                           \
                 to.n_channels = d->u.p2p.n_channels;                                 \
                 break;                                                               \
-            case HM_NT_PROXY_OP:                                                     \
-                to.pid = d->u.proxy_op.pid;                                          \
-                to.channel = d->u.proxy_op.channel;                                  \
-                to.peer = d->u.proxy_op.peer;                                        \
-                to.n_steps = d->u.proxy_op.n_steps;                                  \
-                to.chunk_bytes = d->u.proxy_op.chunk_bytes;                          \
-                to.is_send = d->u.proxy_op.is_send != 0;                             \
-                break;                                                               \
-            case HM_NT_PROXY_STEP:                                                   \
-                to.step = d->u.step;                                                 \
-                break;                                                               \
+                HM_ADAPT_PROXY(to, d)                                                \
             case HM_NT_KERNEL_CH:                                                    \
                 to.channel = d->u.kernel_ch.channel;                                 \
                 to.gpu_ns = d->u.kernel_ch.timer;                                    \

@@ -21,6 +21,20 @@ static inline int hm_adapt_type(uint64_t bit, unsigned version, enum hm_nccl_typ
     *type_p = (enum hm_nccl_type)__builtin_ctzll(bit);
     return 1;
 }
+/* Proxy operations and steps are told alike in all versions: cases of the adapters' switch. */
+#define HM_ADAPT_PROXY(to, d)                           \
+    case HM_NT_PROXY_OP:                                \
+        (to).pid = (d)->u.proxy_op.pid;                 \
+        (to).channel = (d)->u.proxy_op.channel;         \
+        (to).peer = (d)->u.proxy_op.peer;               \
+        (to).n_steps = (d)->u.proxy_op.n_steps;         \
+        (to).chunk_bytes = (d)->u.proxy_op.chunk_bytes; \
+        (to).is_send = (d)->u.proxy_op.is_send != 0;    \
+        break;                                          \
+    case HM_NT_PROXY_STEP:                              \
+        (to).step = (d)->u.step;                        \
+        break;
+
 int hm_adapt_init(void **ctx, int *mask, const struct hm_nccl_init *init, hm_nccl_log_t log);
 int hm_adapt_stop(void *handle);
 int hm_adapt_fini(void *ctx);

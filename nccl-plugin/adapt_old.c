@@ -114,17 +114,7 @@ static int state_old(void *handle, int state, union hm_nccl_args_old *args)
                 to.count = d->u.p2p.count;                                           \
                 to.peer = d->u.p2p.peer;                                             \
                 break;                                                               \
-            case HM_NT_PROXY_OP:                                                     \
-                to.pid = d->u.proxy_op.pid;                                          \
-                to.channel = d->u.proxy_op.channel;                                  \
-                to.peer = d->u.proxy_op.peer;                                        \
-                to.n_steps = d->u.proxy_op.n_steps;                                  \
-                to.chunk_bytes = d->u.proxy_op.chunk_bytes;                          \
-                to.is_send = d->u.proxy_op.is_send != 0;                             \
-                break;                                                               \
-            case HM_NT_PROXY_STEP:                                                   \
-                to.step = d->u.step;                                                 \
-                break;                                                               \
+                HM_ADAPT_PROXY(to, d)                                                \
             default:                                                                 \
                 break;                                                               \
             }                                                                        \

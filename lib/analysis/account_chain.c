@@ -12,16 +12,6 @@
 enum { SYNC_NS = 50000 /* a host wait returns this long after the operation it waited for */ };
 static const int64_t SLACK_NS = 1000; /* starts and ends of one device are this exact */
 
-static const uint8_t part_of_host[HM_HOST_N] = {[HM_HOST_CHECKPOINT] = HM_C_CHECKPOINT,
-                                                [HM_HOST_INPUT] = HM_C_INPUT,
-                                                [HM_HOST_SERIAL] = HM_C_SERIAL,
-                                                [HM_HOST_ALLOC] = HM_C_ALLOC,
-                                                [HM_HOST_MODULE] = HM_C_MODULE,
-                                                [HM_HOST_SYNC] = HM_C_SYNC,
-                                                [HM_HOST_BLOCKED] = HM_C_BLOCKED,
-                                                [HM_HOST_OBSERVER] = HM_C_OBSERVER,
-                                                [HM_HOST_OTHER] = HM_C_HOST};
-
 struct hm_acc_op *hm_acc_op_at(struct hm_account *a, uint64_t i)
 {
     return i == HM_ACC_NO_OP || i >= a->n_ops || i + HM_ACC_OPS < a->n_ops + 1
@@ -113,7 +103,7 @@ static void charge_host(struct hm_account *a, struct hm_acc_chain *c, struct hm_
     int64_t ns[HM_HOST_N] = {0};
     hm_host_charge(a->host, o->thread, t0, t1, ns, &c->top);
     for (unsigned k = 0; k < HM_HOST_N; k++)
-        c->part[part_of_host[k]] += ns[k];
+        c->part[hm_part_of_host[k]] += ns[k];
     o->host0_ns = t0;
     o->host1_ns = t1;
 }
@@ -334,7 +324,7 @@ static void keep_cut(void *ctx, int64_t t0, int64_t t1, unsigned cls)
     if (c->n == CUTS)
         c->v[CUTS - 1].t1_ns = t1; /* too many: the last one stands for the rest */
     else
-        c->v[c->n++] = (struct hm_link){t0, t1, cls, part_of_host[cls]};
+        c->v[c->n++] = (struct hm_link){t0, t1, cls, hm_part_of_host[cls]};
 }
 
 static void give_host(struct hm_account *a, const struct hm_acc_op *o)

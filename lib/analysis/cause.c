@@ -211,19 +211,10 @@ hm_status_t hm_judge_control(const struct hm_judge *j, uint32_t worker, unsigned
 
 char *hm_judge_call(const struct hm_judge *j, uint32_t worker, int part, int64_t *ns_p)
 {
-    static const int part_of[HM_HOST_N] = {[HM_HOST_CHECKPOINT] = HM_C_CHECKPOINT,
-                                           [HM_HOST_INPUT] = HM_C_INPUT,
-                                           [HM_HOST_SERIAL] = HM_C_SERIAL,
-                                           [HM_HOST_ALLOC] = HM_C_ALLOC,
-                                           [HM_HOST_MODULE] = HM_C_MODULE,
-                                           [HM_HOST_SYNC] = HM_C_SYNC,
-                                           [HM_HOST_BLOCKED] = HM_C_BLOCKED,
-                                           [HM_HOST_OBSERVER] = HM_C_OBSERVER,
-                                           [HM_HOST_OTHER] = HM_C_HOST};
     const struct hm_jname *best = NULL;
     for (int i = 0; i < HM_N_JNAMES; i++) {
         const struct hm_jname *n = &j->worker[worker].name[i];
-        if (n->ns > 0 && n->cls < HM_HOST_N && part_of[n->cls] == part &&
+        if (n->ns > 0 && n->cls < HM_HOST_N && hm_part_of_host[n->cls] == part &&
             (!best || n->ns > best->ns))
             best = n;
     }

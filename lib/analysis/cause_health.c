@@ -78,9 +78,10 @@ static const char *gpu(const struct hm_judge *j, const uint8_t *set, uint32_t fi
         cause = "gpu_shared";
         hm_list_add(&f->evidence, "process %lld computes on its GPU too", (long long)h->other_pid);
     }
-    if (!HM_IS_NONE(h->temperature_c) && below(OTHERS(temperature_c), h->temperature_c))
+    int64_t usual = OTHERS(temperature_c);
+    if (below(usual, h->temperature_c))
         hm_list_add(&f->evidence, "%lld C, its peers %lld C", (long long)h->temperature_c,
-                    (long long)OTHERS(temperature_c));
+                    (long long)usual);
     return cause;
 }
 

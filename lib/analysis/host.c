@@ -5,10 +5,22 @@
  */
 #include "analysis/host.h"
 
+#include "analysis/rows.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+const uint8_t hm_part_of_host[HM_HOST_N] = {[HM_HOST_CHECKPOINT] = HM_C_CHECKPOINT,
+                                            [HM_HOST_INPUT] = HM_C_INPUT,
+                                            [HM_HOST_SERIAL] = HM_C_SERIAL,
+                                            [HM_HOST_ALLOC] = HM_C_ALLOC,
+                                            [HM_HOST_MODULE] = HM_C_MODULE,
+                                            [HM_HOST_SYNC] = HM_C_SYNC,
+                                            [HM_HOST_BLOCKED] = HM_C_BLOCKED,
+                                            [HM_HOST_OBSERVER] = HM_C_OBSERVER,
+                                            [HM_HOST_OTHER] = HM_C_HOST};
 
 enum { RING = 8192, LAUNCHERS = 32 };
 

@@ -26,6 +26,8 @@ enum hm_host_class {
     HM_HOST_OTHER,
     HM_HOST_N
 };
+/** Part of a gate chain (enum hm_chain_part) that time of a class goes into. */
+extern const uint8_t hm_part_of_host[HM_HOST_N];
 /** By the name of a range; HM_HOST_OTHER = explains nothing. */
 enum hm_host_class hm_host_of_range(const char *name);
 /** By the name of a CUDA call ("cudaMalloc", "cuMemAlloc_v2", "cudaMemcpy_v3020"). */

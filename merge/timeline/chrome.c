@@ -11,6 +11,7 @@
 #include "timeline/chrome.h"
 
 #include "out/name.h"
+#include "out/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,31 +97,15 @@ static void put_hex(struct chrome *c, uint64_t v, int digits)
         put(c, &"0123456789abcdef"[v >> (4 * i) & 15], 1);
 }
 
-/* Length of the UTF-8 sequence at s, 0 = not valid (overlong and surrogates included). */
-static size_t utf8_len(const unsigned char *s, size_t left)
-{
-    unsigned char a = s[0];
-    size_t n = a < 0x80 ? 1 : a >= 0xc2 && a < 0xe0 ? 2 : a >= 0xe0 && a < 0xf0 ? 3 : 0;
-    if (a >= 0xf0 && a < 0xf5)
-        n = 4;
-    if (n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((a == 0xe0 && s[1] < 0xa0) || (a == 0xed && s[1] > 0x9f) || (a == 0xf0 && s[1] < 0x90) ||
-        (a == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-/* Escapes for a JSON string; at most 6 bytes for one. */
+/* Escapes the first len bytes of a text that ends with NUL, for a JSON string; at most 6 bytes for
+ * one. */
 static uint32_t escape(const char *s, size_t len, char *out)
 {
     char *o = out;
     for (size_t i = 0; i < len;) {
         unsigned char ch = (unsigned char)s[i];
-        size_t n = utf8_len((const unsigned char *)s + i, len - i);
+        size_t n = (size_t)hm_utf8((const unsigned char *)s + i);
+        n = n > len - i ? 0 : n; /* cut in the middle */
         if (ch == '"' || ch == '\\') {
             *o++ = '\\';
             *o++ = (char)ch;
